@@ -3,7 +3,7 @@
  * Custom training loop under a mirrored strategy: a small CNN on Fashion-MNIST. The user writes the step; the strategy
  * runs it on every device, sums gradients and keeps the variables identical.
  */
-#include "common/common.h"
+#include "common/loop.h"
 
 typedef struct app {
     rf_strategy *strategy;
@@ -135,20 +135,9 @@ static int open_checkpoints(const example_options *options, app *a)
     TRY(rf_checkpoint_add_metric(a->checkpoint, "train_accuracy", a->train_accuracy));
     TRY(rf_checkpoint_add_iterator(a->checkpoint, "train_iterator", &a->train_iterator, a->train_data));
     TRY(rf_checkpoint_add_counter(a->checkpoint, "epoch", &a->epoch));
-    const rf_checkpoint_manager_params params = { .directory = options->checkpoint_dir,
-                                                  .save = { .async = true, .sharded = options->sharded_checkpoints } };
-    TRY(rf_checkpoint_manager_create(a->checkpoint, &params, &a->manager));
-    const rf_result r = rf_checkpoint_manager_restore(a->manager, NULL, NULL);
-    if (r == RF_ERROR_NOT_FOUND) return 0;
-    TRY(r);
-    if (a->epoch < options->epochs) example_print("Continuing in epoch %u\n", (unsigned)a->epoch + 1);
-    return 0;
-}
-
-static int save(app *a)
-{
-    if (a->manager) TRY(rf_checkpoint_manager_save(a->manager, rf_optimizer_iterations(a->optimizer)));
-    return 0;
+    const int restored = example_open_manager(options, a->checkpoint, &a->manager);
+    if (restored > 0 && a->epoch < options->epochs) example_print("Continuing in epoch %u\n", (unsigned)a->epoch + 1);
+    return restored < 0 ? -1 : 0;
 }
 
 static int create_functions(app *a)
@@ -161,14 +150,6 @@ static int create_functions(app *a)
     TRY(rf_function_create(a->strategy, &(rf_function_params){ .step = test_step, .user = a, .name = "test_step" },
                            &a->test_function));
     return 0;
-}
-
-static int stop(app *a)
-{
-    example_print("Stopped on request in epoch %u\n", (unsigned)a->epoch + 1);
-    if (save(a) < 0) return -1;
-    if (a->checkpoint) TRY(rf_checkpoint_wait(a->checkpoint));
-    return a->checkpoint ? STOPPED : 0;
 }
 
 /* Over the test set; what the metrics held is forgotten. */
@@ -188,9 +169,11 @@ static int train(const example_options *options, app *a)
     bool tested = false; /* not where a run that had ended is started again */
     while (a->epoch < options->epochs) {
         if (train_epoch(a->strategy, a->train_function, a->train_data, a, &rate) < 0) return -1;
-        if (rf_strategy_stop_agreed(a->strategy)) return stop(a);
+        if (rf_strategy_stop_agreed(a->strategy))
+            return example_stop(a->checkpoint, a->manager, a->optimizer, a->epoch);
         if (test(a, &test_loss, &test_accuracy) < 0) return -1;
-        if (rf_strategy_stop_agreed(a->strategy)) return stop(a); /* the test is made again */
+        if (rf_strategy_stop_agreed(a->strategy))
+            return example_stop(a->checkpoint, a->manager, a->optimizer, a->epoch); /* the test is made again */
         rf_iterator_destroy(&a->train_iterator);
         tested = true;
         TRY(rf_metric_result(a->train_loss, &loss));
@@ -200,7 +183,7 @@ static int train(const example_options *options, app *a)
                       (unsigned)a->epoch, loss, 100 * accuracy, test_loss, 100 * test_accuracy, rate);
         TRY(rf_metric_reset(a->train_loss));
         TRY(rf_metric_reset(a->train_accuracy));
-        if ((a->epoch % 2 == 0 || a->epoch == options->epochs) && save(a) < 0) return -1;
+        if ((a->epoch % 2 == 0 || a->epoch == options->epochs) && example_save(a->manager, a->optimizer) < 0) return -1;
     }
     if (!tested && test(a, &test_loss, &test_accuracy) < 0) return -1;
     if (rf_strategy_stop_agreed(a->strategy)) return example_stopped();

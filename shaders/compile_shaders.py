@@ -10,9 +10,9 @@ compile_shaders.py compile OPTIONS LIST OUTPUT.c OUTPUT.S OUTPUT.bin OUTPUT.cost
     constants (push_blocks.py).
 
 A line of the list, with tabs between its parts: name, subgroup sizes that the shader is made for
-(0: any), source, preprocessor definitions. With several sizes there is a shader for each out of one
-module, whose name ends with the size. A source whose name ends with .spv is a module that was
-compiled before (shaders/coop).
+(0: any), source (seen from the list's folder), preprocessor definitions. With several sizes there
+is a shader for each out of one module, whose name ends with the size. A source whose name ends with
+.spv is a module that was compiled before (shaders/coop).
 
 One process compiles them all, side by side: most shaders take a tool less time than a process takes
 to start. What was compiled before is taken from a folder of the build, under a hash of all that
@@ -64,8 +64,9 @@ INCLUDE = re.compile(rb'^[ \t]*#[ \t]*include[ \t]+"([^"]+)"', re.MULTILINE)
 class Module:
     """A line of the list."""
 
-    def __init__(self, line):
-        self.name, sizes, self.source, *self.defines = line.split("\t")
+    def __init__(self, line, folder):
+        self.name, sizes, source, *self.defines = line.split("\t")
+        self.source = os.path.join(folder, source)
         self.sizes = [int(size) for size in sizes.split(",")]
 
     def is_compiled(self):
@@ -79,7 +80,8 @@ class Module:
 
 def modules_of(path):
     with open(path) as f:
-        return [Module(line) for line in f.read().splitlines() if line]
+        return [Module(line, os.path.dirname(os.path.abspath(path)))
+                for line in f.read().splitlines() if line]
 
 
 class Failure(Exception):

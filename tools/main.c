@@ -1,15 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "commands.h"
 
-static const command commands[] = {
-    { "devices", "List the Vulkan devices of this machine", command_devices },
-    { "bench", "Measure what they reach: products, memory, training, all-reduce", command_bench },
-    { "run", "Start a program as the workers of a job, here or on several hosts", command_run },
-    { "keygen", "Make a job key", command_keygen },
-    { "ckpt", "List, show, verify, compare and convert checkpoints", command_ckpt },
-    { "plot", "Draw the curves of trainings", command_plot },
-    { "trace", "Merge the traces of a job's workers", command_trace },
-};
+#define ROW(name, purpose) { #name, purpose, command_##name },
+static const command commands[] = { RINGFIRE_COMMANDS(ROW) };
 
 int main(int argc, char **argv)
 {

@@ -2,6 +2,7 @@
 /* Masked words and next sentences. */
 #include <math.h>
 
+#include "../common/loop.h"
 #include "../common/servers.h"
 #include "pairs.h"
 #include "program.h"
@@ -134,20 +135,9 @@ static int open_checkpoints(const example_options *options, pretraining *p)
     TRY(rf_checkpoint_add_iterator(p->checkpoint, "iterator", &p->iterator, p->data));
     TRY(rf_checkpoint_add_counter(p->checkpoint, "pass", &p->pass));
     TRY(rf_checkpoint_add_counter(p->checkpoint, "reported", &p->reported));
-    const rf_checkpoint_manager_params params = { .directory = options->checkpoint_dir,
-                                                  .save = { .async = true, .sharded = options->sharded_checkpoints } };
-    TRY(rf_checkpoint_manager_create(p->checkpoint, &params, &p->manager));
-    const rf_result r = rf_checkpoint_manager_restore(p->manager, NULL, NULL);
-    if (r == RF_ERROR_NOT_FOUND) return 0;
-    TRY(r);
-    example_print("Continuing after step %u\n", (unsigned)rf_optimizer_iterations(p->optimizer));
-    return 0;
-}
-
-static int save(pretraining *p)
-{
-    if (p->manager) TRY(rf_checkpoint_manager_save(p->manager, rf_optimizer_iterations(p->optimizer)));
-    return 0;
+    const int restored = example_open_manager(options, p->checkpoint, &p->manager);
+    if (restored > 0) example_print("Continuing after step %u\n", (unsigned)rf_optimizer_iterations(p->optimizer));
+    return restored < 0 ? -1 : 0;
 }
 
 /* ---- training ---- */
@@ -226,13 +216,13 @@ static int report(pretraining *p, double rate)
                   (unsigned)rf_optimizer_iterations(p->optimizer), train[0], test[0], 100 * test[1], 100 * train[2],
                   100 * test[2], rate);
     p->reported = rf_optimizer_iterations(p->optimizer);
-    return save(p);
+    return example_save(p->manager, p->optimizer);
 }
 
 static int stop(pretraining *p)
 {
     example_print("Stopped on request after step %u\n", (unsigned)rf_optimizer_iterations(p->optimizer));
-    if (save(p) < 0) return -1;
+    if (example_save(p->manager, p->optimizer) < 0) return -1;
     if (p->checkpoint) TRY(rf_checkpoint_wait(p->checkpoint));
     return STOPPED;
 }

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "../common/common.h"
+#include "../common/loop.h"
 #include "../common/picture.h"
 #include "../common/servers.h"
 #include "model.h"
@@ -177,49 +177,13 @@ static int open_checkpoints(const example_options *options, app *a)
     TRY(rf_checkpoint_add_metric(a->checkpoint, "train_divergence", a->train_divergence));
     TRY(rf_checkpoint_add_iterator(a->checkpoint, "train_iterator", &a->train_iterator, a->train_data));
     TRY(rf_checkpoint_add_counter(a->checkpoint, "epoch", &a->epoch));
-    const rf_checkpoint_manager_params params = { .directory = options->checkpoint_dir,
-                                                  .save = { .async = true, .sharded = options->sharded_checkpoints } };
-    TRY(rf_checkpoint_manager_create(a->checkpoint, &params, &a->manager));
-    const rf_result r = rf_checkpoint_manager_restore(a->manager, NULL, NULL);
-    if (r == RF_ERROR_NOT_FOUND) return 0;
-    TRY(r);
-    if (a->epoch < a->settings->epochs) example_print("Continuing in epoch %u\n", (unsigned)a->epoch + 1);
-    return 0;
-}
-
-static int save(app *a)
-{
-    if (a->manager) TRY(rf_checkpoint_manager_save(a->manager, rf_optimizer_iterations(a->optimizer)));
-    return 0;
-}
-
-static int stop(app *a)
-{
-    example_print("Stopped on request in epoch %u\n", (unsigned)a->epoch + 1);
-    if (save(a) < 0) return -1;
-    if (a->checkpoint) TRY(rf_checkpoint_wait(a->checkpoint));
-    return a->checkpoint ? STOPPED : 0;
+    const int restored = example_open_manager(options, a->checkpoint, &a->manager);
+    if (restored > 0 && a->epoch < a->settings->epochs)
+        example_print("Continuing in epoch %u\n", (unsigned)a->epoch + 1);
+    return restored < 0 ? -1 : 0;
 }
 
 /* ---- training ---- */
-
-static rf_result run_epoch(app *a, progress *bar, float *loss)
-{
-    const rf_element *batch;
-    rf_result r;
-    int64_t seen = 0;
-    while ((r = rf_iterator_next(a->train_iterator, &batch)) == RF_OK) {
-        rf_per_replica *results[1];
-        if ((r = rf_strategy_run(a->strategy, a->train_function, batch, results)) < 0) return r;
-        if ((r = rf_strategy_reduce(a->strategy, RF_REDUCE_SUM, results[0], loss)) < 0) return r;
-        seen += rf_element_global_rows(batch); /* of all workers */
-        char status[32];
-        snprintf(status, sizeof(status), "loss %.2f", (double)*loss);
-        progress_update(bar, seen, status);
-        if (!isfinite(*loss) || rf_strategy_stop_agreed(a->strategy)) return RF_OK;
-    }
-    return r;
-}
 
 /* One pass over the training set, or what is left of it after a restart: nothing where a test was interrupted. */
 static int train_epoch(app *a, double *rate)
@@ -232,7 +196,7 @@ static int train_epoch(app *a, double *rate)
     snprintf(label, sizeof(label), "Epoch %u", (unsigned)a->epoch + 1);
     progress_begin(&bar, label, batches > 0 ? batches * rf_dataset_batch_size(a->train_data) : -1,
                    rf_strategy_is_chief(a->strategy));
-    const rf_result r = run_epoch(a, &bar, &loss);
+    const rf_result r = example_run_epoch(a->strategy, a->train_function, a->train_iterator, 2, &bar, &loss);
     *rate = progress_end(&bar);
     TRY(r);
     if (example_check_loss((double)loss, a->epoch + 1, rf_optimizer_iterations(a->optimizer)) < 0) return -1;
@@ -262,9 +226,11 @@ static int train(app *a)
     double loss, divergence, test_loss, rate;
     while (a->epoch < a->settings->epochs) {
         if (train_epoch(a, &rate) < 0) return -1;
-        if (rf_strategy_stop_agreed(a->strategy)) return stop(a);
+        if (rf_strategy_stop_agreed(a->strategy))
+            return example_stop(a->checkpoint, a->manager, a->optimizer, a->epoch);
         if (test(a, &test_loss) < 0) return -1;
-        if (rf_strategy_stop_agreed(a->strategy)) return stop(a); /* the test is made again */
+        if (rf_strategy_stop_agreed(a->strategy))
+            return example_stop(a->checkpoint, a->manager, a->optimizer, a->epoch); /* the test is made again */
         rf_iterator_destroy(&a->train_iterator);
         TRY(rf_metric_result(a->train_loss, &loss));
         TRY(rf_metric_result(a->train_divergence, &divergence));
@@ -273,7 +239,7 @@ static int train(app *a)
                       loss, divergence, -test_loss, rate);
         TRY(rf_metric_reset(a->train_loss));
         TRY(rf_metric_reset(a->train_divergence));
-        if (save(a) < 0) return -1;
+        if (example_save(a->manager, a->optimizer) < 0) return -1;
     }
     if (a->checkpoint) TRY(rf_checkpoint_wait(a->checkpoint));
     return 0;

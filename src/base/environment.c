@@ -29,6 +29,8 @@ static const struct {
     { "RINGFIRE_TRACE_OPS", "number",
       "Times single operations on the devices in every n-th run of a program (64); 0: never" },
     { "RINGFIRE_DATA", "directory", "Where the four IDX files of an MNIST-like data set are looked for" },
+    { "RINGFIRE_LIBRARY", "library",
+      "Path of the shared library that the Python package loads, instead of the one beside it or an installed one" },
     { "RINGFIRE_RANK", "number", "This worker's number in its job, from 0; with RINGFIRE_WORLD_SIZE" },
     { "RINGFIRE_WORLD_SIZE", "number", "Workers of the job" },
     { "RINGFIRE_MASTER", "host:port", "Where rank 0 listens for the others; goes before what a launcher says" },

@@ -16,6 +16,10 @@ bool rf_operand_desc(rf_trace *t, rf_tensor x, const char *argument, rf_tensor_d
 /* Where there is nothing to compute: x under a handle of its own, as every result has. Two handles are two targets of
  * differentiation; the value behind them is one again when the trace is complete. */
 rf_tensor rf_alias(rf_trace *t, rf_value x);
+/* An operation made `out` of x, and it may be x: then x under a handle of its own. */
+rf_tensor rf_trace_emit_own(rf_trace *t, rf_result result, rf_value x, rf_value out);
+/* Operands of a two-operand function; both are looked at, so that the first bad one is the one reported. */
+bool rf_two_operands(rf_trace *t, rf_tensor a, const char *name_a, rf_tensor b, const char *name_b, rf_value v[2]);
 /* x in f32 if it is stored in 16 bits, else as it is. Forms that are composed of several operations begin with it,
  * since each of these would store what it makes in the type of its operands. */
 rf_tensor rf_upcast(rf_trace *t, rf_tensor x);

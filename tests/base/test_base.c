@@ -2,15 +2,11 @@
 #include <errno.h>
 #include <math.h>
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include <ringfire/version.h>
 
@@ -32,9 +28,8 @@ static rf_result outer(void)
     return rf_error_context(inner(), "loading '%s'", "x");
 }
 
-static void test_error_chain(void **state)
+TEST(test_error_chain)
 {
-    (void)state;
     assert_int_equal(outer(), RF_ERROR_CORRUPT_DATA);
     assert_string_equal(rf_error_message(), "loading 'x': 3 of 7 bytes");
     rf_error_record saved;
@@ -56,9 +51,8 @@ static void test_error_chain(void **state)
     assert_string_equal(rf_error_message(), "again: loading 'x': 3 of 7 bytes");
 }
 
-static void test_error_long_messages_are_cut(void **state)
+TEST(test_error_long_messages_are_cut)
 {
-    (void)state;
     char text[3000];
     memset(text, 'a', sizeof(text) - 1);
     text[sizeof(text) - 1] = '\0';
@@ -75,9 +69,8 @@ static void *fail_elsewhere(void *unused)
     return NULL;
 }
 
-static void test_error_record_is_per_thread(void **state)
+TEST(test_error_record_is_per_thread)
 {
-    (void)state;
     (void)RF_FAIL(RF_ERROR_IO, "mine");
     pthread_t thread;
     assert_int_equal(pthread_create(&thread, NULL, fail_elsewhere, NULL), 0);
@@ -85,16 +78,14 @@ static void test_error_record_is_per_thread(void **state)
     assert_string_equal(rf_error_message(), "mine");
 }
 
-static void test_result_names(void **state)
+TEST(test_result_names)
 {
-    (void)state;
     for (int r = RF_END; r >= RF_ERROR_LOWEST; r--) assert_memory_equal(rf_result_name((rf_result)r), "RF_", 3);
     assert_string_equal(rf_result_name((rf_result)-99), "unknown result");
 }
 
-static void test_shapes(void **state)
+TEST(test_shapes)
 {
-    (void)state;
     char text[64], tiny[6];
     assert_string_equal(rf_shape_format(RF_SHAPE(64, 28, 28, 1), text, sizeof(text)), "[64,28,28,1]");
     assert_string_equal(rf_shape_format(RF_SCALAR_SHAPE, text, sizeof(text)), "[]");
@@ -114,9 +105,8 @@ static void test_shapes(void **state)
     assert_string_equal(rf_dtype_name(RF_I32), "i32");
 }
 
-static void test_version(void **state)
+TEST(test_version)
 {
-    (void)state;
     unsigned major, minor, patch;
     assert_int_equal(sscanf(rf_version_string(), "%u.%u.%u", &major, &minor, &patch), 3);
     assert_int_equal(rf_version_number(), major << 16 | minor << 8 | patch);
@@ -130,9 +120,8 @@ static void test_version(void **state)
 }
 
 /* Published vectors of the generator's authors (Random123, kat_vectors). */
-static void test_philox_vectors(void **state)
+TEST(test_philox_vectors)
 {
-    (void)state;
     static const struct {
         uint64_t key, low, high;
         uint32_t expected[4];
@@ -150,9 +139,8 @@ static void test_philox_vectors(void **state)
     }
 }
 
-static void test_random_distributions(void **state)
+TEST(test_random_distributions)
 {
-    (void)state;
     rf_rng rng = { 42, 0 };
     double sum = 0, squares = 0;
     enum { n = 100000 };
@@ -176,9 +164,8 @@ static void test_random_distributions(void **state)
 }
 
 /* Every half value survives the way to f32 and back; and rounding is to the nearest, ties to even, judged in double. */
-static void test_half_is_exact(void **state)
+TEST(test_half_is_exact)
 {
-    (void)state;
     for (uint32_t h = 0; h < 65536; h++) {
         const float f = rf_f16_to_f32((uint16_t)h), b = rf_bf16_to_f32((uint16_t)h);
         if (isnan(f))
@@ -210,9 +197,8 @@ static void test_half_is_exact(void **state)
     assert_int_equal(rf_f32_to_bf16(3.4e38f), 0x7F80);
 }
 
-static void test_memory(void **state)
+TEST(test_memory)
 {
-    (void)state;
     assert_null(rf_calloc(SIZE_MAX, 2));
     assert_true(strstr(rf_error_message(), "host memory") != NULL);
     struct {
@@ -248,9 +234,8 @@ static void test_memory(void **state)
 }
 
 /* Whatever part of whatever pages it is told of, the bytes there stay. */
-static void test_large_pages(void **state)
+TEST(test_large_pages)
 {
-    (void)state;
     const size_t size = (size_t)5 << 20;
     unsigned char *memory = malloc(size);
     assert_non_null(memory);
@@ -264,9 +249,8 @@ static void test_large_pages(void **state)
     free(memory);
 }
 
-static void test_files(void **state)
+TEST(test_files)
 {
-    (void)state;
     char directory[SCRATCH_PATH];
     scratch(directory);
     char nested[128], path[160];
@@ -298,9 +282,8 @@ static void test_files(void **state)
     assert_int_equal(rmdir(directory), 0); /* and no temporary file was left behind */
 }
 
-static void test_environment(void **state)
+TEST(test_environment)
 {
-    (void)state;
     setenv("RINGFIRE_TUNE", "1", 1);
     assert_string_equal(rf_env("RINGFIRE_TUNE"), "1");
     setenv("RINGFIRE_TUNE", "", 1);
@@ -328,9 +311,8 @@ static void expect_cache(const char *explicit_path, const char *wanted)
 }
 
 /* Who names a directory is told when it is no good; who names none trains without. */
-static void test_cache_directory(void **state)
+TEST(test_cache_directory)
 {
-    (void)state;
     char root[SCRATCH_PATH], named[64], file[64], below[96], fallback[96];
     scratch(root);
     snprintf(named, sizeof(named), "%s/named", root);
@@ -376,9 +358,8 @@ static void test_cache_directory(void **state)
 }
 
 /* One that cannot be written is used where there is something in it. */
-static void test_read_only_cache(void **state)
+TEST(test_read_only_cache)
 {
-    (void)state;
     char root[SCRATCH_PATH], directory[64], file[96];
     scratch(root);
     snprintf(directory, sizeof(directory), "%s/ringfire", root);
@@ -437,9 +418,8 @@ static void keep_log(void *user, rf_log_level level, const char *message)
     snprintf(logged, sizeof(logged), "%s%d:%s", (const char *)user, (int)level, message);
 }
 
-static void test_log(void **state)
+TEST(test_log)
 {
-    (void)state;
     rf_log_message(RF_LOG_ERROR, "nobody listens");
     static char prefix[] = "u";
     assert_false(rf_log_wants(RF_LOG_ERROR));
@@ -470,9 +450,8 @@ static void test_log(void **state)
     rf_log_set(NULL, NULL, RF_LOG_ERROR);
 }
 
-static void test_error_codes(void **state)
+TEST(test_error_codes)
 {
-    (void)state;
     for (int64_t code = RF_ERROR_LOWEST; code <= RF_ERROR_INVALID_ARGUMENT; code++)
         assert_int_equal(rf_error_code(code), code);
     static const int64_t others[] = { 0, 1, RF_ERROR_LOWEST - 1, INT32_MIN, INT64_MAX };
@@ -481,9 +460,8 @@ static void test_error_codes(void **state)
     assert_string_equal(rf_result_name((rf_result)(RF_ERROR_LOWEST - 1)), "unknown result"); /* it is the lowest */
 }
 
-static void test_caps_clamp(void **state)
+TEST(test_caps_clamp)
 {
-    (void)state;
     rf_device_caps caps = { .max_workgroup_size = { 1024, 1024, 1024 },
                             .max_workgroup_invocations = 1024,
                             .max_grid = { 1u << 30, 1u << 30, 1u << 30 },
@@ -504,27 +482,4 @@ static void test_caps_clamp(void **state)
     assert_int_equal(caps.subgroup_size, 8);
 }
 
-TEST_PROGRAM(base)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_error_chain),
-        cmocka_unit_test(test_error_long_messages_are_cut),
-        cmocka_unit_test(test_error_record_is_per_thread),
-        cmocka_unit_test(test_result_names),
-        cmocka_unit_test(test_error_codes),
-        cmocka_unit_test(test_shapes),
-        cmocka_unit_test(test_version),
-        cmocka_unit_test(test_philox_vectors),
-        cmocka_unit_test(test_random_distributions),
-        cmocka_unit_test(test_half_is_exact),
-        cmocka_unit_test(test_memory),
-        cmocka_unit_test(test_large_pages),
-        cmocka_unit_test(test_files),
-        cmocka_unit_test(test_environment),
-        cmocka_unit_test(test_cache_directory),
-        cmocka_unit_test(test_read_only_cache),
-        cmocka_unit_test(test_log),
-        cmocka_unit_test(test_caps_clamp),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(base, NULL, NULL)

@@ -1,14 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "../support/folder.h"
 #include "base/crc32c.h"
@@ -39,9 +35,8 @@ static uint32_t occurrences(const char *text, const char *part)
 }
 
 /* RFC 3720, B.4, and the check value of the CRC catalogues. */
-static void test_crc32c(void **unused)
+TEST(test_crc32c)
 {
-    (void)unused;
     unsigned char bytes[32] = { 0 };
     assert_int_equal(rf_crc32c(0, "", 0), 0);
     assert_int_equal(rf_crc32c(0, "123456789", 9), 0xe3069283u);
@@ -62,9 +57,8 @@ static void *spin(void *user)
     return NULL;
 }
 
-static void test_threads(void **unused)
+TEST(test_threads)
 {
-    (void)unused;
     char path[64];
     snprintf(path, sizeof(path), "%s/threads.json", folder);
     assert_int_equal(rf_profiler_start(&(rf_profiler_params){ .path = path, .rank = 3 }), RF_OK);
@@ -92,9 +86,8 @@ static void test_threads(void **unused)
     free(text);
 }
 
-static void test_off(void **unused)
+TEST(test_off)
 {
-    (void)unused;
     assert_false(rf_profiler_on());
     assert_int_equal(rf_span_begin(), 0);
     rf_span_end(0, "test", "nothing");
@@ -106,9 +99,8 @@ static void test_off(void **unused)
 }
 
 /* One trace after the other: nothing of the first is in the second. Too much is left out and counted. */
-static void test_again(void **unused)
+TEST(test_again)
 {
-    (void)unused;
     char path[64];
     snprintf(path, sizeof(path), "%s/again.json", folder);
     assert_int_equal(rf_profiler_start(&(rf_profiler_params){ .path = path }), RF_OK);
@@ -137,9 +129,8 @@ static void note_cut(void *user, rf_log_level level, const char *message)
     ++*(int *)user;
 }
 
-static void test_full_disk(void **unused)
+TEST(test_full_disk)
 {
-    (void)unused;
     assert_int_equal(rf_profiler_start(&(rf_profiler_params){ .path = "/dev/full" }), RF_OK);
     rf_profiler_end(rf_profiler_begin(), "one");
     assert_int_equal(rf_profiler_stop(), RF_ERROR_IO);
@@ -147,9 +138,8 @@ static void test_full_disk(void **unused)
 }
 
 /* The log says so when it happens, once; a program may end long after it. */
-static void test_full_disk_is_told(void **unused)
+TEST(test_full_disk_is_told)
 {
-    (void)unused;
     int told = 0;
     rf_log_set(note_cut, &told, RF_LOG_WARN);
     assert_int_equal(rf_profiler_start(&(rf_profiler_params){ .path = "/dev/full" }), RF_OK);
@@ -160,9 +150,8 @@ static void test_full_disk_is_told(void **unused)
     rf_log_set(NULL, NULL, RF_LOG_WARN);
 }
 
-static void test_environment(void **unused)
+TEST(test_environment)
 {
-    (void)unused;
     char path[64], expected[80];
     snprintf(path, sizeof(path), "%s/of.env.json", folder);
     setenv("RINGFIRE_TRACE", path, 1);
@@ -194,9 +183,8 @@ static void test_environment(void **unused)
 }
 
 /* A forked process must not reach the file, whatever it does on its way out. */
-static void test_fork(void **unused)
+TEST(test_fork)
 {
-    (void)unused;
     char path[64];
     snprintf(path, sizeof(path), "%s/fork.json", folder);
     assert_int_equal(rf_profiler_start(&(rf_profiler_params){ .path = path }), RF_OK);
@@ -230,17 +218,4 @@ static int remove_folder(void **unused)
     return 0;
 }
 
-TEST_PROGRAM(profiler)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_crc32c),
-        cmocka_unit_test(test_off),
-        cmocka_unit_test(test_threads),
-        cmocka_unit_test(test_again),
-        cmocka_unit_test(test_environment),
-        cmocka_unit_test(test_full_disk),
-        cmocka_unit_test(test_full_disk_is_told),
-        cmocka_unit_test(test_fork),
-    };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
-}
+TESTS(profiler, make_folder, remove_folder)

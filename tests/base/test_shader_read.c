@@ -1,13 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Built-in modules as they are stored: each comes back whole, and a damaged one is an error. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "../support/expect.h"
 #include "base/error.h"
@@ -24,9 +18,8 @@ enum { NUM_SHADERS = sizeof(shaders) / sizeof(shaders[0]) };
 
 /* pack_module compares every module with what comes back of it. Here the library's own reader meets them, and what it
  * returns are whole instructions. */
-static void test_library(void **state)
+TEST(test_library)
 {
-    (void)state;
     uint64_t packed = 0, unpacked = 0;
     for (uint32_t i = 0; i < NUM_SHADERS; i++) {
         uint32_t *words, at = SPIRV_HEADER_WORDS;
@@ -43,9 +36,8 @@ static void test_library(void **state)
 }
 
 /* A program's own module is copied. */
-static void test_words(void **state)
+TEST(test_words)
 {
-    (void)state;
     const uint32_t own[] = { SPIRV_MAGIC, 1, 2, 3 };
     const rf_shader shader = { .name = "own", .words = own, .num_words = 4 };
     uint32_t *words;
@@ -56,9 +48,8 @@ static void test_words(void **state)
 
 /* Bytes that are changed or missing, and a wrong length: an error that names the shader, or other words, but nothing is
  * read or written beyond the arrays. */
-static void test_damaged(void **state)
+TEST(test_damaged)
 {
-    (void)state;
     const rf_shader *const from = &rf_shader_fill;
     uint32_t random = 1, failed = 0, *words;
     for (uint32_t round = 0; round < 2000; round++) {
@@ -90,9 +81,8 @@ static void test_damaged(void **state)
 }
 
 /* The form beneath the compression, whatever its bytes are. */
-static void test_form(void **state)
+TEST(test_form)
 {
-    (void)state;
     enum { COUNT = 9 };
     /* OpNop, OpName 5 "", OpName 7 "". */
     const uint8_t form[] = { 1, 2, 3, 4, 4, 5, 3, 5, 3, 10, 0, 4, 0 };
@@ -123,7 +113,5 @@ static void test_form(void **state)
 TEST_PROGRAM(shader_read)
 {
     (void)argc, (void)argv;
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_library), cmocka_unit_test(test_words),
-                                        cmocka_unit_test(test_damaged), cmocka_unit_test(test_form) };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return room_tests_run(own_tests, NULL, NULL);
 }

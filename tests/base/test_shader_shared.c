@@ -1,12 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How much shared memory SPIR-V modules declare: modules written by hand, a few instructions each. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "base/shader.h"
 #include "tests/room.h"
 
@@ -91,9 +84,8 @@ static const uint32_t sized[] = {
     6, /* %15 = OpVariable %14 Private */
 };
 
-static void test_sizes(void **state)
+TEST(test_sizes)
 {
-    (void)state;
     const uint32_t spec[] = { 256, 32 };
     uint64_t bytes;
     assert_true(SHARED(sized, NULL, 0, &bytes));
@@ -108,9 +100,8 @@ static void test_sizes(void **state)
 }
 
 /* A struct of a half and a boolean, and every operation that lengths are computed with, on 7 and 2. */
-static void test_operations(void **state)
+TEST(test_operations)
 {
-    (void)state;
     static const struct {
         uint32_t operation, result;
     } rows[] = { { 128, 9 }, { 130, 5 }, { 132, 14 }, { 134, 3 },  { 135, 3 }, { 137, 1 }, { 138, 1 },
@@ -164,9 +155,8 @@ static void test_operations(void **state)
     }
 }
 
-static void test_unknown(void **state)
+TEST(test_unknown)
 {
-    (void)state;
     uint64_t bytes;
     static const uint32_t operation[] = {
         HEADER(12),
@@ -238,9 +228,4 @@ static void test_unknown(void **state)
     assert_int_equal(bytes, 0);
 }
 
-TEST_PROGRAM(shader_shared)
-{
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_sizes), cmocka_unit_test(test_operations),
-                                        cmocka_unit_test(test_unknown) };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(shader_shared, NULL, NULL)

@@ -1,12 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Every pass brings each example once: where passes are cut short, where users' functions fail, and where a cache
  * remembers what came. */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include <ringfire/dataset.h>
 
@@ -119,9 +115,8 @@ static rf_dataset *make_cached(source which, uint64_t buffer, bool twice)
     return d;
 }
 
-static void test_incomplete_pass_is_discarded(void **state)
+TEST(test_incomplete_pass_is_discarded)
 {
-    (void)state;
     for (int which = 0; which < NUM_SOURCES; which++) {
         for (int small = 0; small < 4; small++) {
             rf_dataset *d = make_cached((source)which, small & 1 ? 10 : 1000, small & 2);
@@ -139,9 +134,8 @@ static void test_incomplete_pass_is_discarded(void **state)
 
 /* A run that stops within an epoch and goes on from the saved position, in the same process or in a new one, which
  * has nothing in its cache. */
-static void test_resumed_pass(void **state)
+TEST(test_resumed_pass)
 {
-    (void)state;
     for (int which = 0; which < NUM_SOURCES; which++) {
         for (int variant = 0; variant < 4; variant++) {
             const uint64_t stopped = variant & 1;
@@ -189,9 +183,8 @@ static rf_dataset *make_failing(source which, int pipeline, bool in_map, faults 
     return d;
 }
 
-static void test_failure_loses_nothing(void **state)
+TEST(test_failure_loses_nothing)
 {
-    (void)state;
     for (int pipeline = 0; pipeline < NUM_PIPELINES; pipeline++) {
         for (int variant = 0; variant < 8; variant++) {
             const bool in_map = variant & 1, often = variant & 2;
@@ -216,9 +209,8 @@ static void test_failure_loses_nothing(void **state)
 }
 
 /* The order is that of a pass without failures. */
-static void test_failure_keeps_order(void **state)
+TEST(test_failure_keeps_order)
 {
-    (void)state;
     int32_t orders[2][N];
     for (int often = 0; often < 2; often++) {
         faults f = { .at = -1, .often = often, .code = RF_ERROR_IO };
@@ -243,9 +235,8 @@ static void test_failure_keeps_order(void **state)
 
 /* ---- codes that mean nothing ---- */
 
-static void test_unknown_codes(void **state)
+TEST(test_unknown_codes)
 {
-    (void)state;
     const struct {
         rf_result code;
         bool in_map;
@@ -276,14 +267,4 @@ static void test_unknown_codes(void **state)
     }
 }
 
-TEST_PROGRAM(cache)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_incomplete_pass_is_discarded),
-        cmocka_unit_test(test_resumed_pass),
-        cmocka_unit_test(test_failure_loses_nothing),
-        cmocka_unit_test(test_failure_keeps_order),
-        cmocka_unit_test(test_unknown_codes),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(cache, NULL, NULL)

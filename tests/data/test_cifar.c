@@ -1,14 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The binary versions of CIFAR-10 and CIFAR-100, whole and broken. */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include <ringfire/dataset.h>
 
@@ -73,9 +69,8 @@ static void check_images(rf_dataset *d, uint32_t first, uint32_t file, uint32_t 
     rf_iterator_destroy(&it);
 }
 
-static void test_ten_classes(void **state)
+TEST(test_ten_classes)
 {
-    (void)state;
     rf_dataset *d;
     uint32_t classes = 0;
     char name[32];
@@ -98,9 +93,8 @@ static void test_ten_classes(void **state)
     rf_dataset_destroy(&d);
 }
 
-static void test_hundred_classes(void **state)
+TEST(test_hundred_classes)
 {
-    (void)state;
     rf_dataset *d;
     uint32_t classes = 0;
     const char *folder = make_folder("hundred");
@@ -112,9 +106,8 @@ static void test_hundred_classes(void **state)
     rf_dataset_destroy(&d);
 }
 
-static void test_broken(void **state)
+TEST(test_broken)
 {
-    (void)state;
     rf_dataset *d;
     const char *folder = make_folder("broken");
     FAILS(rf_dataset_from_cifar_directory(folder, RF_SPLIT_TEST, NULL, &d), RF_ERROR_NOT_FOUND,
@@ -149,12 +142,4 @@ static int remove_directory(void **state)
     return 0;
 }
 
-TEST_PROGRAM(cifar)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_ten_classes),
-        cmocka_unit_test(test_hundred_classes),
-        cmocka_unit_test(test_broken),
-    };
-    return cmocka_run_group_tests(tests, make_directory, remove_directory);
-}
+TESTS(cifar, make_directory, remove_directory)

@@ -29,9 +29,8 @@ static rf_dataset *concatenated(bool a_in_order, int32_t a, bool b_in_order, int
     return out;
 }
 
-static void test_zip_ends_with_the_shortest(void **state)
+TEST(test_zip_ends_with_the_shortest)
 {
-    (void)state;
     int32_t n[MOST_NUMBERS];
     static const int sizes[][2] = { { 7, 4 }, { 4, 7 }, { 5, 5 }, { 0, 3 } };
     for (int order = 0; order < 4; order++)
@@ -48,9 +47,8 @@ static void test_zip_ends_with_the_shortest(void **state)
         }
 }
 
-static void test_zip_cardinality(void **state)
+TEST(test_zip_cardinality)
 {
-    (void)state;
     rf_dataset *five = count_from(0, 5), *unknown = count_in_order(0, 5), *endless, *out;
     OK(rf_dataset_repeat(five, 0, &endless));
     OK(rf_dataset_zip((const rf_dataset *[]){ endless, five }, 2, &out));
@@ -74,9 +72,8 @@ static void test_zip_cardinality(void **state)
 }
 
 /* The same dataset twice has two places, and all components keep their order. */
-static void test_zip_of_itself_and_of_zips(void **state)
+TEST(test_zip_of_itself_and_of_zips)
 {
-    (void)state;
     rf_dataset *d = count_in_order(0, 3), *twice, *thrice;
     int32_t n[MOST_NUMBERS];
     OK(rf_dataset_zip((const rf_dataset *[]){ d, d }, 2, &twice));
@@ -98,9 +95,8 @@ static void test_zip_of_itself_and_of_zips(void **state)
     rf_dataset_destroy(&thrice);
 }
 
-static void test_concatenate(void **state)
+TEST(test_concatenate)
 {
-    (void)state;
     int32_t n[MOST_NUMBERS];
     for (int order = 0; order < 4; order++) {
         rf_dataset *d = concatenated(order & 1, 6, order & 2, 5), *empty = source(order & 1, 0, 0);
@@ -125,9 +121,8 @@ static void test_concatenate(void **state)
 }
 
 /* A full shuffle over a concatenation mixes both parts, as it is fetched by number. */
-static void test_concatenation_is_shuffled_as_one(void **state)
+TEST(test_concatenation_is_shuffled_as_one)
 {
-    (void)state;
     int32_t n[MOST_NUMBERS];
     rf_dataset *d = concatenated(false, 50, false, 50);
     APPLY(d, rf_dataset_shuffle(d, 100, 3, true, &applied_));
@@ -142,9 +137,8 @@ static void test_concatenation_is_shuffled_as_one(void **state)
     rf_dataset_destroy(&d);
 }
 
-static void test_unbatch_is_the_inverse_of_batch(void **state)
+TEST(test_unbatch_is_the_inverse_of_batch)
 {
-    (void)state;
     int32_t want[MOST_NUMBERS], n[MOST_NUMBERS];
     for (int order = 0; order < 2; order++)
         for (uint32_t size = 1; size < 12; size += 3) {
@@ -164,9 +158,8 @@ static void test_unbatch_is_the_inverse_of_batch(void **state)
         }
 }
 
-static void test_unbatch_of_batches_of_batches(void **state)
+TEST(test_unbatch_of_batches_of_batches)
 {
-    (void)state;
     int32_t n[MOST_NUMBERS];
     rf_dataset *d = count_from(0, 9), *out;
     FAILS(rf_dataset_unbatch(d, &out), RF_ERROR_INVALID_ARGUMENT, "component 0 has no rows");
@@ -208,9 +201,8 @@ static rf_result fail_once(void *user, const rf_element *in, rf_element *out)
 }
 
 /* An element that the other input gave already is not lost when one fails. */
-static void test_failures_lose_no_element(void **state)
+TEST(test_failures_lose_no_element)
 {
-    (void)state;
     for (int order = 0; order < 2; order++)
         for (int step = 0; step < 3; step++) {
             stumble s = { .at = 102 };
@@ -262,9 +254,8 @@ static rf_dataset *pipeline(int which)
     return d;
 }
 
-static void test_positions(void **state)
+TEST(test_positions)
 {
-    (void)state;
     for (int which = 0; which < PIPELINES; which++) expect_resumes_everywhere(pipeline(which), pipeline(which));
     /* An input with a shuffle of its own, of which every epoch has another order. */
     for (int step = 0; step < 2; step++) {
@@ -295,9 +286,8 @@ static rf_dataset *batches_of(int which, uint32_t size)
 }
 
 /* A pass that goes on with batches of another size: each example comes once. */
-static void test_positions_with_other_batches(void **state)
+TEST(test_positions_with_other_batches)
 {
-    (void)state;
     for (int which = 0; which < 6; which++)
         for (int stop = 0; stop < 6; stop++) {
             rf_dataset *fours = batches_of(which, 4), *threes = batches_of(which, 3), *examples = pipeline(which);
@@ -327,9 +317,8 @@ static void test_positions_with_other_batches(void **state)
 }
 
 /* Every input is part of what a position belongs to. */
-static void test_positions_of_others(void **state)
+TEST(test_positions_of_others)
 {
-    (void)state;
     expect_other_pipeline(zipped(false, 5, false, 7), zipped(false, 5, false, 6));
     expect_other_pipeline(zipped(false, 5, false, 5), zipped(false, 5, true, 5));
     expect_other_pipeline(concatenated(false, 5, false, 6), concatenated(false, 6, false, 5));
@@ -339,9 +328,8 @@ static void test_positions_of_others(void **state)
     expect_other_pipeline(d, pairs);
 }
 
-static void test_cache_and_shards(void **state)
+TEST(test_cache_and_shards)
 {
-    (void)state;
     int32_t want[MOST_NUMBERS], n[MOST_NUMBERS];
     for (int which = 0; which < 6; which++) {
         rf_dataset *d = pipeline(which), *cached;
@@ -366,9 +354,8 @@ static void test_cache_and_shards(void **state)
 }
 
 /* Two workers' rows together are the batches of one. */
-static void test_rows_of_two_workers(void **state)
+TEST(test_rows_of_two_workers)
 {
-    (void)state;
     for (int which = 0; which < PIPELINES; which++) {
         rf_dataset *whole = pipeline(which), *part[2];
         if (which < 6) APPLY(whole, rf_dataset_batch(whole, 4, false, &applied_));
@@ -403,9 +390,8 @@ static void test_rows_of_two_workers(void **state)
 }
 
 /* Batches of datasets that end at different places have no common rows. */
-static void test_uneven_batches_are_not_shared(void **state)
+TEST(test_uneven_batches_are_not_shared)
 {
-    (void)state;
     rf_dataset *a = count_from(0, 8), *b = count_from(0, 6), *d, *part;
     APPLY(a, rf_dataset_batch(a, 4, false, &applied_));
     APPLY(b, rf_dataset_batch(b, 4, false, &applied_));
@@ -434,23 +420,4 @@ static void test_uneven_batches_are_not_shared(void **state)
     rf_dataset_destroy(&d);
 }
 
-TEST_PROGRAM(combine)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_zip_ends_with_the_shortest),
-        cmocka_unit_test(test_zip_cardinality),
-        cmocka_unit_test(test_zip_of_itself_and_of_zips),
-        cmocka_unit_test(test_concatenate),
-        cmocka_unit_test(test_concatenation_is_shuffled_as_one),
-        cmocka_unit_test(test_unbatch_is_the_inverse_of_batch),
-        cmocka_unit_test(test_unbatch_of_batches_of_batches),
-        cmocka_unit_test(test_failures_lose_no_element),
-        cmocka_unit_test(test_positions),
-        cmocka_unit_test(test_positions_with_other_batches),
-        cmocka_unit_test(test_positions_of_others),
-        cmocka_unit_test(test_cache_and_shards),
-        cmocka_unit_test(test_rows_of_two_workers),
-        cmocka_unit_test(test_uneven_batches_are_not_shared),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(combine, NULL, NULL)

@@ -69,9 +69,8 @@ static void expect_values(const rf_dataset *d, uint32_t component, const float *
             fail_msg("value %d of component %u is %g, not %g", i, component, (double)is[i], (double)expected[i]);
 }
 
-static void test_columns(void **state)
+TEST(test_columns)
 {
-    (void)state;
     static const char *const names[] = { "wid\"th", "height" };
     static const uint32_t numbers[] = { 3, 0 };
     const rf_csv_component components[] = {
@@ -104,9 +103,8 @@ static void test_columns(void **state)
 static const rf_csv_component one_f32 = { .dtype = RF_F32, .num_columns = 1 },
                               one_i32 = { .dtype = RF_I32, .num_columns = 1, .first_column = 1 };
 
-static void test_numbers(void **state)
+TEST(test_numbers)
 {
-    (void)state;
     rf_dataset *d;
     const rf_csv_params plain = { .components = &one_f32, .num_components = 1 };
     OK(read_table("nan\n-inf\nInfinity\n0.1\n16777217\n3.4028235e38\n1e-50\n-0\n1.\n9999999\n007\n33554435\n", plain,
@@ -145,9 +143,8 @@ static void test_numbers(void **state)
 }
 
 /* Lines that end with LF, CR LF or CR, each of which a file may mix; a CR within quotes belongs to its field. */
-static void test_line_ends(void **state)
+TEST(test_line_ends)
 {
-    (void)state;
     static const char *const texts[] = { "a,b\n1,2\n3,4\n5,6", "a,b\r1,2\r3,4\r5,6\r", "a,b\r\n1,2\r3,4\n5,6\r\n",
                                          "\r\ra,b\r\r1,2\r\n\r3,4\n\r5,6\r\r" };
     static const char *const name = "b";
@@ -169,9 +166,8 @@ static void test_line_ends(void **state)
 
 /* Tables as other programs write them: gzipped tables are read, of one member or more; tables in UTF-16 and UTF-32 are
  * named. */
-static void test_encodings(void **state)
+TEST(test_encodings)
 {
-    (void)state;
     const rf_csv_params p = { .components = &one_f32, .num_components = 1 };
     const char *path = in("table.csv.gz");
     const rf_csv_params packed = { .components = &one_f32, .num_components = 1, .paths = &path, .num_paths = 1 };
@@ -233,9 +229,8 @@ static void test_encodings(void **state)
 }
 
 /* Where a decimal comma is the program's, files have their point still. */
-static void test_locale(void **state)
+TEST(test_locale)
 {
-    (void)state;
     static const char *const names[] = { "de_DE.UTF-8", "fr_FR.UTF-8", "de_DE", "C.UTF-8" };
     const char *set = NULL;
     rf_dataset *d;
@@ -247,9 +242,8 @@ static void test_locale(void **state)
     setlocale(LC_ALL, "C");
 }
 
-static void test_refusals(void **state)
+TEST(test_refusals)
 {
-    (void)state;
     static const char *const price[] = { "price" };
     const rf_csv_component named = { .dtype = RF_F32, .num_columns = 1, .names = price };
     const rf_csv_params by_name = { .components = &named, .num_components = 1, .header = true },
@@ -355,9 +349,8 @@ static rf_dataset *parts(const char *const names[3])
     return d;
 }
 
-static void test_files(void **state)
+TEST(test_files)
 {
-    (void)state;
     int32_t n[MOST_NUMBERS];
     const uint32_t first = 0, second = 1;
     rf_dataset *d = several(&first);
@@ -391,9 +384,8 @@ static void test_files(void **state)
     expect_resumes_everywhere(parts(forwards), parts(moved));
 }
 
-static void test_workers(void **state)
+TEST(test_workers)
 {
-    (void)state;
     const uint32_t first = 0;
     for (int by_file = 0; by_file < 2; by_file++) {
         rf_dataset *d = several(&first), *part;
@@ -433,12 +425,4 @@ static int close_folder(void **state)
     return 0;
 }
 
-TEST_PROGRAM(csv)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_columns),   cmocka_unit_test(test_numbers),   cmocka_unit_test(test_locale),
-        cmocka_unit_test(test_line_ends), cmocka_unit_test(test_encodings), cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_files),     cmocka_unit_test(test_workers),
-    };
-    return cmocka_run_group_tests(tests, open_folder, close_folder);
-}
+TESTS(csv, open_folder, close_folder)

@@ -26,9 +26,8 @@ static rf_result read_whole(const char *path, int *records)
 }
 
 /* Whichever byte is damaged, it is noticed: no record comes that is not one of the file's. */
-static void test_damaged_bytes(void **state)
+TEST(test_damaged_bytes)
 {
-    (void)state;
     for (int form = 0; form < FORMS; form++) {
         char name[64];
         size_t size;
@@ -65,9 +64,8 @@ static void test_damaged_bytes(void **state)
     }
 }
 
-static void test_truncated_files(void **state)
+TEST(test_truncated_files)
 {
-    (void)state;
     for (int form = 0; form < FORMS; form++) {
         char name[64];
         size_t size;
@@ -97,9 +95,8 @@ static void test_truncated_files(void **state)
 }
 
 /* Damage in one place is named there; the same error comes again, and what is before it is read. */
-static void test_messages(void **state)
+TEST(test_messages)
 {
-    (void)state;
     size_t size;
     int records;
     uint8_t *bytes = load("part0.tfrecord", &size);
@@ -140,9 +137,8 @@ static void test_messages(void **state)
 }
 
 /* Lengths that a file has no bytes for, with right checksums: nothing is allocated for them. */
-static void test_huge_lengths(void **state)
+TEST(test_huge_lengths)
 {
-    (void)state;
     static const uint64_t lengths[] = { 100,        1u << 30,   INT32_MAX,       1ull << 31,    3ull << 30,
                                         1ull << 62, UINT64_MAX, UINT64_MAX - 15, UINT64_MAX - 3 };
     for (size_t i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++)
@@ -160,9 +156,8 @@ static void test_huge_lengths(void **state)
         }
 }
 
-static void test_files_that_change(void **state)
+TEST(test_files_that_change)
 {
-    (void)state;
     for (int form = 0; form < FORMS; form++) {
         char name[64];
         size_t size;
@@ -202,9 +197,8 @@ static void test_files_that_change(void **state)
 }
 
 /* A reader can go back, also after a failure. */
-static void test_readers_go_back(void **state)
+TEST(test_readers_go_back)
 {
-    (void)state;
     static const uint64_t numbers[] = { 5, 5, 2, 11, 0, 1 };
     for (int form = 0; form < FORMS; form++) {
         uint8_t first[2][256];
@@ -235,12 +229,4 @@ static void test_readers_go_back(void **state)
     }
 }
 
-TEST_PROGRAM(damaged_records)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_damaged_bytes),     cmocka_unit_test(test_truncated_files),
-        cmocka_unit_test(test_messages),          cmocka_unit_test(test_huge_lengths),
-        cmocka_unit_test(test_files_that_change), cmocka_unit_test(test_readers_go_back),
-    };
-    return cmocka_run_group_tests(tests, open_folder, close_folder);
-}
+TESTS(damaged_records, open_folder, close_folder)

@@ -1,12 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Pipelines: contents and order of elements, epochs, threads, saved positions. */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "../support/apply.h"
 #include "base/error.h"
@@ -110,9 +106,8 @@ static void check_shuffle(rf_dataset *d, uint64_t buffer)
     rf_dataset_destroy(&d);
 }
 
-static void test_shuffle(void **state)
+TEST(test_shuffle)
 {
-    (void)state;
     check_shuffle(numbers(), N);
     check_shuffle(numbers(), 10);
     check_shuffle(generated(), 1000);
@@ -132,9 +127,8 @@ static void test_shuffle(void **state)
     rf_dataset_destroy(&d);
 }
 
-static void test_batch_shapes(void **state)
+TEST(test_batch_shapes)
 {
-    (void)state;
     for (int drop = 0; drop < 2; drop++)
         for (int source = 0; source < 2; source++) {
             rf_dataset *d = source ? generated() : numbers();
@@ -162,9 +156,8 @@ static void test_batch_shapes(void **state)
         }
 }
 
-static void test_windows(void **state)
+TEST(test_windows)
 {
-    (void)state;
     int32_t v[N];
     for (int source = 0; source < 2; source++) {
         rf_dataset *d = source ? generated() : numbers();
@@ -195,9 +188,8 @@ static void test_windows(void **state)
     rf_dataset_destroy(&d);
 }
 
-static void test_repeat_is_epochs(void **state)
+TEST(test_repeat_is_epochs)
 {
-    (void)state;
     int32_t all[3 * N], one[N];
     rf_dataset *shuffled = numbers(), *d;
     APPLY(shuffled, rf_dataset_shuffle(shuffled, N, 1, true, &applied_));
@@ -231,9 +223,8 @@ static rf_result count_calls(void *user, const rf_element *in, rf_element *out)
     return RF_OK;
 }
 
-static void test_cache_reads_once(void **state)
+TEST(test_cache_reads_once)
 {
-    (void)state;
     for (int source = 0; source < 2; source++) {
         int calls = 0;
         int32_t v[N + 1];
@@ -258,9 +249,8 @@ static void test_cache_reads_once(void **state)
     }
 }
 
-static void test_prefetch(void **state)
+TEST(test_prefetch)
 {
-    (void)state;
     int32_t v[N + 1];
     for (uint32_t ahead = 0; ahead < 4; ahead++) {
         rf_dataset *d = generated();
@@ -286,9 +276,8 @@ static rf_result fail_at_30(void *user, const rf_element *in, rf_element *out)
     return count_calls(user, in, out);
 }
 
-static void test_errors_pass_through(void **state)
+TEST(test_errors_pass_through)
 {
-    (void)state;
     int calls = 0;
     int32_t v[N];
     for (int prefetch = 0; prefetch < 2; prefetch++) {
@@ -327,9 +316,8 @@ static rf_result map_silently(void *user, const rf_element *in, rf_element *out)
 }
 
 /* Users' functions that fail with a code alone are not given the reason of an earlier failure. */
-static void test_codes_without_reason(void **state)
+TEST(test_codes_without_reason)
 {
-    (void)state;
     for (int map = 0; map < 2; map++) {
         rf_dataset *d, *none;
         rf_element_spec spec;
@@ -365,9 +353,8 @@ static rf_dataset *pipeline(int which)
     return d;
 }
 
-static void test_saved_position(void **state)
+TEST(test_saved_position)
 {
-    (void)state;
     for (int which = 0; which < 4; which++)
         for (int stop = 0; stop <= 24; stop += 4) {
             rf_dataset *d = pipeline(which), *again = pipeline(which);
@@ -391,9 +378,8 @@ static void test_saved_position(void **state)
 }
 
 /* A pass goes on with batches of another size, twice: every example comes once, in the order of the pass. */
-static void test_position_with_other_batches(void **state)
+TEST(test_position_with_other_batches)
 {
-    (void)state;
     int32_t numbers[50], want[50], got[50];
     for (int i = 0; i < 50; i++) numbers[i] = i;
     const rf_array array = { RF_I32, RF_SHAPE(50), numbers };
@@ -443,9 +429,8 @@ static void test_position_with_other_batches(void **state)
 }
 
 /* Positions that were saved when -1 stood for an unknown number of elements and -2 for infinitely many. */
-static void test_positions_of_earlier_versions(void **state)
+TEST(test_positions_of_earlier_versions)
 {
-    (void)state;
     static const struct {
         const char *hex;
         int64_t cardinality;
@@ -498,9 +483,8 @@ static void test_positions_of_earlier_versions(void **state)
     }
 }
 
-static void test_saved_position_is_checked(void **state)
+TEST(test_saved_position_is_checked)
 {
-    (void)state;
     rf_dataset *d = pipeline(0), *other = pipeline(2);
     rf_iterator *it, *resumed;
     void *saved;
@@ -531,9 +515,8 @@ static void test_saved_position_is_checked(void **state)
     rf_dataset_destroy(&other);
 }
 
-static void test_built_in_maps(void **state)
+TEST(test_built_in_maps)
 {
-    (void)state;
     uint8_t pixels[] = { 0, 51, 255, 128 };
     int32_t labels[] = { 2, 0 };
     const rf_array arrays[] = { { RF_U8, RF_SHAPE(2, 2), pixels }, { RF_I32, RF_SHAPE(2), labels } };
@@ -568,9 +551,8 @@ static void test_built_in_maps(void **state)
     rf_dataset_destroy(&d);
 }
 
-static void test_bad_arguments(void **state)
+TEST(test_bad_arguments)
 {
-    (void)state;
     float f[6] = { 0 };
     rf_dataset *d = numbers(), *out;
     const rf_array uneven[] = { { RF_F32, RF_SHAPE(3, 2), f }, { RF_F32, RF_SHAPE(2), f } };
@@ -589,23 +571,4 @@ static void test_bad_arguments(void **state)
     rf_dataset_destroy(NULL);
 }
 
-TEST_PROGRAM(dataset)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_shuffle),
-        cmocka_unit_test(test_batch_shapes),
-        cmocka_unit_test(test_windows),
-        cmocka_unit_test(test_repeat_is_epochs),
-        cmocka_unit_test(test_cache_reads_once),
-        cmocka_unit_test(test_prefetch),
-        cmocka_unit_test(test_errors_pass_through),
-        cmocka_unit_test(test_codes_without_reason),
-        cmocka_unit_test(test_saved_position),
-        cmocka_unit_test(test_position_with_other_batches),
-        cmocka_unit_test(test_saved_position_is_checked),
-        cmocka_unit_test(test_positions_of_earlier_versions),
-        cmocka_unit_test(test_built_in_maps),
-        cmocka_unit_test(test_bad_arguments),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(dataset, NULL, NULL)

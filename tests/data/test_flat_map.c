@@ -106,9 +106,8 @@ static rf_result repeat_six_times(void *user, const rf_element *in, rf_dataset *
 }
 
 /* The examples of tf.data.Dataset.flat_map and .interleave. */
-static void test_documented_examples(void **state)
+TEST(test_documented_examples)
 {
-    (void)state;
     static const int32_t rows[] = { 1, 2, 3, 4, 5, 6, 7, 8, 9 };
     rf_dataset *d, *in;
     const rf_array array = { RF_I32, RF_SHAPE(3, 3), (void *)(uintptr_t)rows };
@@ -157,9 +156,8 @@ static int interleave_ranges(const range *list, int count, uint32_t cycle, uint3
 static const range uneven[] = { { 100, 5 }, { 200, 0 }, { 300, 1 }, { 400, 7 }, { 500, 3 }, { 600, 0 }, { 700, 4 } };
 enum { UNEVEN = 7, UNEVEN_NUMBERS = 20 };
 
-static void test_order(void **state)
+TEST(test_order)
 {
-    (void)state;
     int32_t expected[MOST_NUMBERS];
     for (int in_order = 0; in_order < 2; in_order++)
         for (uint32_t cycle = 1; cycle <= 9; cycle++)
@@ -183,9 +181,8 @@ static void test_order(void **state)
     rf_dataset_destroy(&d);
 }
 
-static void test_cardinality_and_batches(void **state)
+TEST(test_cardinality_and_batches)
 {
-    (void)state;
     habits h = { 0 };
     rf_element_spec spec;
     for (uint32_t cycle = 0; cycle < 2; cycle++) {
@@ -220,9 +217,8 @@ static void test_cardinality_and_batches(void **state)
 }
 
 /* Steps below this one say nothing about batches within its elements. */
-static void test_batches_end_at_the_step(void **state)
+TEST(test_batches_end_at_the_step)
 {
-    (void)state;
     rf_dataset *d = count_from(0, 12);
     APPLY(d, rf_dataset_batch(d, 3, false, &applied_));
     APPLY(d, rf_dataset_batch(d, 2, false, &applied_));
@@ -244,9 +240,8 @@ static rf_result make_endless(void *user, const rf_element *in, rf_dataset **out
     return r;
 }
 
-static void test_endless_datasets(void **state)
+TEST(test_endless_datasets)
 {
-    (void)state;
     rf_dataset *in = count_from(10, 4), *d;
     OK(rf_dataset_interleave(in, make_endless, NULL, &one_number,
                              &(rf_interleave_params){ .cycle_length = 2, .block_length = 1 }, &d));
@@ -258,9 +253,8 @@ static void test_endless_datasets(void **state)
 }
 
 /* A failure of the function, or of a dataset that it made, loses no element and changes no order. */
-static void test_failures_lose_no_element(void **state)
+TEST(test_failures_lose_no_element)
 {
-    (void)state;
     int32_t expected[MOST_NUMBERS], n[MOST_NUMBERS];
     for (uint32_t cycle = 0; cycle < 4; cycle++)
         for (int kind = 0; kind < 4; kind++) {
@@ -327,9 +321,8 @@ static void expect_refused(rf_flat_map_fn fn, void *user, rf_result code, const 
     rf_dataset_destroy(&d);
 }
 
-static void test_refusals(void **state)
+TEST(test_refusals)
 {
-    (void)state;
     static rf_result end = RF_END, silent = RF_ERROR_IO;
     expect_refused(make_nothing, NULL, RF_ERROR_INVALID_ARGUMENT,
                    "flat_map, element 0 of its input: the function made no dataset");
@@ -375,9 +368,8 @@ static rf_dataset *pipeline(int which)
     return d;
 }
 
-static void test_positions(void **state)
+TEST(test_positions)
 {
-    (void)state;
     for (int which = 0; which < PIPELINES; which++) {
         rf_dataset *d = pipeline(which);
         int32_t one[MOST_NUMBERS], two[MOST_NUMBERS];
@@ -394,9 +386,8 @@ static void test_positions(void **state)
 }
 
 /* A position is reached without reading what is fetched by number, and so are the elements of a shard. */
-static void test_what_is_passed_over_is_not_read(void **state)
+TEST(test_what_is_passed_over_is_not_read)
 {
-    (void)state;
     for (int in_order = 0; in_order < 2; in_order++) {
         habits h = { .in_order = in_order };
         rf_dataset *d = flattened(uneven, UNEVEN, &h, 3, 1);
@@ -449,9 +440,8 @@ static void test_what_is_passed_over_is_not_read(void **state)
 }
 
 /* An element that a function has failed at, here the last one, can be passed over. */
-static void test_what_failed_is_passed_over(void **state)
+TEST(test_what_failed_is_passed_over)
 {
-    (void)state;
     habits h = { .stumbles = 11 };
     rf_dataset *d = count_in_order(10, 2);
     rf_stage *stage;
@@ -468,9 +458,8 @@ static void test_what_failed_is_passed_over(void **state)
 }
 
 /* Two workers' rows together are the batches of one. */
-static void test_workers(void **state)
+TEST(test_workers)
 {
-    (void)state;
     for (int which = 0; which < PIPELINES; which++) {
         rf_dataset *d = pipeline(which), *part;
         if (!(which & 4)) APPLY(d, rf_dataset_batch(d, 3, false, &applied_));
@@ -500,9 +489,8 @@ static void test_workers(void **state)
 }
 
 /* The pass of one iterator changes nothing for another, and what is left of a pass is freed. */
-static void test_iterators_share_nothing(void **state)
+TEST(test_iterators_share_nothing)
 {
-    (void)state;
     habits h = { 0 };
     rf_dataset *d = flattened(uneven, UNEVEN, &h, 3, 1), *cached;
     rf_iterator *a, *b;
@@ -526,21 +514,4 @@ static void test_iterators_share_nothing(void **state)
     rf_dataset_destroy(&d);
 }
 
-TEST_PROGRAM(flat_map)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_documented_examples),
-        cmocka_unit_test(test_order),
-        cmocka_unit_test(test_cardinality_and_batches),
-        cmocka_unit_test(test_batches_end_at_the_step),
-        cmocka_unit_test(test_endless_datasets),
-        cmocka_unit_test(test_failures_lose_no_element),
-        cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_positions),
-        cmocka_unit_test(test_what_is_passed_over_is_not_read),
-        cmocka_unit_test(test_what_failed_is_passed_over),
-        cmocka_unit_test(test_workers),
-        cmocka_unit_test(test_iterators_share_nothing),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(flat_map, NULL, NULL)

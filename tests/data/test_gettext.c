@@ -1,13 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Catalogues of gettext: which pairs are taken, damaged files, and the data set of several. */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include <ringfire/readers.h>
 
@@ -78,9 +74,8 @@ static void check_text(const char *text, size_t size, const char *is)
     assert_memory_equal(text, is, size);
 }
 
-static void test_pairs(void **state)
+TEST(test_pairs)
 {
-    (void)state;
     for (int big_endian = 0; big_endian < 2; big_endian++) {
         size_t size;
         rf_gettext_pair *pairs;
@@ -114,9 +109,8 @@ static void refuses(uint8_t *file, size_t size, const char *part)
     free(file);
 }
 
-static void test_damage(void **state)
+TEST(test_damage)
 {
-    (void)state;
     size_t size;
     for (size_t cut = 0;; cut++) {
         uint8_t *whole = make_file(catalogue, 6, false, &size), *part = malloc(cut + 1);
@@ -164,9 +158,8 @@ static void write_file(const char *path, const mo_text *texts, uint32_t pairs)
     free(file);
 }
 
-static void test_files(void **state)
+TEST(test_files)
 {
-    (void)state;
     static const mo_text few[] = { TEXT("yes"), TEXT("ja") };
     char directory[SCRATCH_PATH], path[2][SCRATCH_PATH + 16];
     rf_dataset *data;
@@ -206,9 +199,8 @@ static void test_files(void **state)
 }
 
 /* A pass that is shuffled and stopped goes on where it was, in batches whose texts are filled up. */
-static void test_batches(void **state)
+TEST(test_batches)
 {
-    (void)state;
     enum { LONGEST = 8 };
     char directory[SCRATCH_PATH], path[SCRATCH_PATH + 16];
     const char *const paths[] = { path };
@@ -244,13 +236,4 @@ static void test_batches(void **state)
     scratch_remove(directory);
 }
 
-TEST_PROGRAM(gettext)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_pairs),
-        cmocka_unit_test(test_damage),
-        cmocka_unit_test(test_files),
-        cmocka_unit_test(test_batches),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(gettext, NULL, NULL)

@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* IDX files, whole and broken. */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
 #include <zlib.h>
 
 #include <ringfire/dataset.h>
@@ -65,9 +62,8 @@ static void check_images(const char *path)
     assert_null(a.data);
 }
 
-static void test_plain_and_gzip(void **state)
+TEST(test_plain_and_gzip)
 {
-    (void)state;
     uint8_t packed[256];
     check_images(write_file("plain", images, sizeof(images)));
     size_t size = gzip(images, sizeof(images), packed, sizeof(packed));
@@ -78,9 +74,8 @@ static void test_plain_and_gzip(void **state)
     check_images(write_file("members", packed, size));
 }
 
-static void test_element_types(void **state)
+TEST(test_element_types)
 {
-    (void)state;
     static const uint8_t i8[] = { 0, 0, 9, 1, 0, 0, 0, 1, 0xFE }, i16[] = { 0, 0, 11, 1, 0, 0, 0, 1, 0xFF, 0xFD },
                          i32[] = { 0, 0, 12, 1, 0, 0, 0, 1, 0xFF, 0xFF, 0xFF, 0xFC },
                          f32[] = { 0, 0, 13, 1, 0, 0, 0, 1, 0x40, 0x20, 0, 0 },
@@ -113,9 +108,8 @@ static void expect_failure(const char *path, rf_result result, const char *text)
     assert_null(strchr(rf_error_message(), '\n'));
 }
 
-static void test_damaged_files(void **state)
+TEST(test_damaged_files)
 {
-    (void)state;
     uint8_t packed[256], broken[300];
     for (size_t size = 0; size < sizeof(images); size++)
         expect_failure(write_file("cut", images, size), RF_ERROR_CORRUPT_DATA,
@@ -159,9 +153,8 @@ static void test_damaged_files(void **state)
     assert_int_equal(rf_idx_read(directory, &a), RF_ERROR_IO);
 }
 
-static void test_pairs(void **state)
+TEST(test_pairs)
 {
-    (void)state;
     char image_path[256], label_path[256];
     strcpy(image_path, write_file("train-images-idx3-ubyte", images, sizeof(images)));
     strcpy(label_path, write_file("train-labels.idx1-ubyte", labels, sizeof(labels)));
@@ -225,13 +218,4 @@ static int remove_directory(void **state)
     return rmdir(directory);
 }
 
-TEST_PROGRAM(idx)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_plain_and_gzip),
-        cmocka_unit_test(test_element_types),
-        cmocka_unit_test(test_damaged_files),
-        cmocka_unit_test(test_pairs),
-    };
-    return cmocka_run_group_tests(tests, make_directory, remove_directory);
-}
+TESTS(idx, make_directory, remove_directory)

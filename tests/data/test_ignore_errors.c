@@ -176,9 +176,8 @@ static const struct {
     [INTERLEAVE] = { 12, 10 * (127 - 4) + 12, 20 },
 };
 
-static void test_steps(void **state)
+TEST(test_steps)
 {
-    (void)state;
     for (int step = 0; step < STEPS; step++)
         for (int indexed = 0; indexed < 2; indexed++) {
             int32_t n[MOST_NUMBERS];
@@ -228,9 +227,8 @@ static rf_dataset *generated(rf_result (*fn)(void *, uint64_t, rf_element *), rf
     return d;
 }
 
-static void test_generators(void **state)
+TEST(test_generators)
 {
-    (void)state;
     int32_t n[MOST_NUMBERS];
     rf_dataset *d = generated(generate, NULL);
     assert_int_equal(read_scalars(d, n), 13);
@@ -257,9 +255,8 @@ static void count_warnings(void *user, rf_log_level level, const char *message)
     warnings += level == RF_LOG_WARN && strstr(message, "an element is left out: map, element ");
 }
 
-static void test_warnings(void **state)
+TEST(test_warnings)
 {
-    (void)state;
     int32_t n[MOST_NUMBERS];
     rf_log_set(count_warnings, NULL, RF_LOG_WARN);
     for (int log = 0; log < 2; log++) {
@@ -273,9 +270,8 @@ static void test_warnings(void **state)
 }
 
 /* Lines that are too long, a compressed file that is cut, one that is gone: what can be read of the others is. */
-static void test_lines(void **state)
+TEST(test_lines)
 {
-    (void)state;
     char folder[SCRATCH_PATH], paths[3][SCRATCH_PATH + 16];
     scratch(folder);
     for (int i = 0; i < 3; i++) snprintf(paths[i], sizeof(paths[i]), "%s/%d", folder, i);
@@ -313,9 +309,8 @@ static void test_lines(void **state)
 }
 
 /* Lines that are left out of a file take time in proportion. */
-static void test_many_long_lines(void **state)
+TEST(test_many_long_lines)
 {
-    (void)state;
     enum { PAIRS = 40000, LONG = 90 };
     char folder[SCRATCH_PATH], path[SCRATCH_PATH + 16];
     scratch(folder);
@@ -345,9 +340,8 @@ static void test_many_long_lines(void **state)
     scratch_remove(folder);
 }
 
-static void test_arguments(void **state)
+TEST(test_arguments)
 {
-    (void)state;
     rf_dataset *out, *d = count_from(0, 8);
     FAILS(rf_dataset_ignore_errors(NULL, false, &out), RF_ERROR_INVALID_ARGUMENT, "in is NULL");
     FAILS(rf_dataset_ignore_errors(d, false, NULL), RF_ERROR_INVALID_ARGUMENT, "out is NULL");
@@ -362,9 +356,8 @@ static void test_arguments(void **state)
 }
 
 /* Two workers get the rows of the same batches. */
-static void test_shares(void **state)
+TEST(test_shares)
 {
-    (void)state;
     int32_t n[MOST_NUMBERS];
     int sum = 0;
     for (uint32_t w = 0; w < 2; w++) {
@@ -379,12 +372,4 @@ static void test_shares(void **state)
     assert_int_equal(sum, expected[MAP].sum);
 }
 
-TEST_PROGRAM(ignore_errors)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_steps),  cmocka_unit_test(test_generators),      cmocka_unit_test(test_warnings),
-        cmocka_unit_test(test_lines),  cmocka_unit_test(test_many_long_lines), cmocka_unit_test(test_arguments),
-        cmocka_unit_test(test_shares),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(ignore_errors, NULL, NULL)

@@ -83,9 +83,8 @@ static void expect_lines(const rf_dataset *d, const char *expected)
     rf_iterator_destroy(&it);
 }
 
-static void test_lines(void **state)
+TEST(test_lines)
 {
-    (void)state;
     static const struct {
         const char *text, *lines, *not_empty;
     } cases[] = {
@@ -116,9 +115,8 @@ static void test_lines(void **state)
 }
 
 /* Text that is not of bytes is named, in plain files and packed ones. */
-static void test_encodings(void **state)
+TEST(test_encodings)
 {
-    (void)state;
     static const char *const texts[] = { "\xff\xfe"
                                          "a\0\n\0",
                                          "\xfe\xff\x4e\x2d\0\n", "\xff\xfe\0\0", "\0\0\xfe\xff" };
@@ -135,9 +133,8 @@ static void test_encodings(void **state)
     }
 }
 
-static void test_spec_and_files(void **state)
+TEST(test_spec_and_files)
 {
-    (void)state;
     const char *paths[] = { write_bytes("a", "1\n2", 3), write_bytes("b", "", 0),
                             write_gzipped("c", "3\n\n4\n", 5, 1) };
     rf_dataset *d = lines_of(paths, 3, (rf_text_lines_params){ 0 });
@@ -155,9 +152,8 @@ static void test_spec_and_files(void **state)
 }
 
 /* Line ends on both sides of the ends of the reader's buffer; the lengths tell the lines apart. */
-static void test_buffer_ends(void **state)
+TEST(test_buffer_ends)
 {
-    (void)state;
     static char text[2 * BLOCK + 16];
     for (int shift = -3; shift <= 3; shift++) {
         const size_t first = (size_t)(BLOCK + shift);
@@ -185,9 +181,8 @@ static void test_buffer_ends(void **state)
 
 /* ---- positions and steps ---- */
 
-static void test_positions(void **state)
+TEST(test_positions)
 {
-    (void)state;
     const char *paths[] = { write_bytes("a", "1\n\n2\n", 5), write_gzipped("b", "3\n4\n\n5", 6, 2) };
     static const char *const rests[] = { "[1][2][3][4][5]", "[2][3][4][5]", "[3][4][5]", "[4][5]", "[5]", "" };
     rf_dataset *d = lines_of(paths, 2, (rf_text_lines_params){ .skip_empty = true });
@@ -228,9 +223,8 @@ static rf_result measure(void *user, const rf_element *in, rf_element *out)
     return RF_OK;
 }
 
-static void test_steps(void **state)
+TEST(test_steps)
 {
-    (void)state;
     const char *path = write_bytes("steps", "a\nbb\nccc\n\ndddd\ne\nfffff", 22);
     rf_dataset *d = lines_of(&path, 1, (rf_text_lines_params){ .max_bytes = 8 });
     const rf_element_spec pair = { .num_components = 1, .dtype = { RF_I32 }, .shape = { RF_SHAPE(2) } };
@@ -283,9 +277,8 @@ static void refuse(const char *path, rf_text_lines_params params, rf_result resu
     assert_null(d);
 }
 
-static void test_refused(void **state)
+TEST(test_refused)
 {
-    (void)state;
     rf_dataset *d;
     refuse(in("missing"), (rf_text_lines_params){ 0 }, RF_ERROR_NOT_FOUND, "missing");
     refuse(folder, (rf_text_lines_params){ 0 }, RF_ERROR_IO, folder);
@@ -297,9 +290,8 @@ static void test_refused(void **state)
 }
 
 /* The same failure again and again, and nothing of what came before is lost; once the file is right it goes on. */
-static void test_long_line(void **state)
+TEST(test_long_line)
 {
-    (void)state;
     const char *path = write_bytes("long", "12345\r\n123456\nend", 17);
     rf_dataset *d = lines_of(&path, 1, (rf_text_lines_params){ .max_bytes = 5 });
     rf_iterator *it;
@@ -326,9 +318,8 @@ static void test_long_line(void **state)
 }
 
 /* A compressed file that was cut, at every place; damaged; and with something behind it. */
-static void test_damaged(void **state)
+TEST(test_damaged)
 {
-    (void)state;
     enum { SIZE = 600 };
     char text[SIZE + 1], bytes[1024];
     for (int i = 0; i < 100; i++) snprintf(text + 6 * i, 7, "%05d\n", i * 7919 % 100000);
@@ -365,13 +356,8 @@ static void test_damaged(void **state)
 
 TEST_PROGRAM(line_files)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_lines),       cmocka_unit_test(test_spec_and_files),
-                                        cmocka_unit_test(test_buffer_ends), cmocka_unit_test(test_positions),
-                                        cmocka_unit_test(test_steps),       cmocka_unit_test(test_refused),
-                                        cmocka_unit_test(test_long_line),   cmocka_unit_test(test_damaged),
-                                        cmocka_unit_test(test_encodings) };
     scratch(folder);
-    const int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    const int failed = room_tests_run(own_tests, NULL, NULL);
     scratch_remove(folder);
     return failed;
 }

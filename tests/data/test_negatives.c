@@ -72,9 +72,8 @@ static void read_pass(const rf_dataset *data, uint64_t epoch, row rows[ROWS])
     rf_iterator_destroy(&it);
 }
 
-static void test_rows(void **state)
+TEST(test_rows)
 {
-    (void)state;
     pairs p;
     rf_dataset *data, *other_seed;
     row rows[3][ROWS];
@@ -105,9 +104,8 @@ static void test_rows(void **state)
 }
 
 /* Every item that a user lacks comes as often, within five deviations. */
-static void test_evenness(void **state)
+TEST(test_evenness)
 {
-    (void)state;
     enum { PASSES = 4000 };
     int32_t users[] = { 0, 0, 0 }, items[] = { 2, 0, 5 };
     uint32_t counts[7] = { 0 };
@@ -135,9 +133,8 @@ static void test_evenness(void **state)
 }
 
 /* Shards, and a pass that is interrupted, have the rows of the whole. */
-static void test_splits(void **state)
+TEST(test_splits)
 {
-    (void)state;
     pairs p;
     rf_dataset *data, *shuffled, *shard, *other;
     rf_iterator *it, *again;
@@ -174,9 +171,8 @@ static void test_splits(void **state)
     rf_dataset_destroy(&data);
 }
 
-static void test_refusals(void **state)
+TEST(test_refusals)
 {
-    (void)state;
     pairs p;
     rf_dataset *data;
     make_pairs(&p);
@@ -203,13 +199,4 @@ static void test_refusals(void **state)
     FAILS(rf_dataset_with_negatives(NULL, &data), RF_ERROR_INVALID_ARGUMENT, "no users and items");
 }
 
-TEST_PROGRAM(negatives)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_rows),
-        cmocka_unit_test(test_evenness),
-        cmocka_unit_test(test_splits),
-        cmocka_unit_test(test_refusals),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(negatives, NULL, NULL)

@@ -94,9 +94,8 @@ static void check_row(const rf_element *e, int64_t row, int32_t index)
     assert_int_equal(((const int32_t *)e->component[2].data)[row], index);
 }
 
-static void test_contents(void **state)
+TEST(test_contents)
 {
-    (void)state;
     int32_t batches[ELEMENTS][ELEMENTS];
     int sizes[ELEMENTS];
     uint32_t lengths[ELEMENTS];
@@ -129,9 +128,8 @@ static void test_contents(void **state)
 }
 
 /* Without borders: one length, elements in their order, and their number is known. */
-static void test_one_length(void **state)
+TEST(test_one_length)
 {
-    (void)state;
     rf_dataset *d = sentences(), *out;
     APPLY(d, rf_dataset_cache(d, &applied_));
     for (int drop = 0; drop < 2; drop++) {
@@ -176,9 +174,8 @@ static rf_result shorten(void *user, const rf_element *in, rf_element *out)
     return RF_OK;
 }
 
-static void test_types_of_padding(void **state)
+TEST(test_types_of_padding)
 {
-    (void)state;
     const float f[] = { 1, 2, 3, 4, 5, 6 };
     const int32_t n[] = { 1, 2, 3, 4, 5, 6 }, lengths[] = { 1, 3 };
     const uint8_t u[] = { 1, 2, 3, 4, 5, 6 };
@@ -228,9 +225,8 @@ static rf_dataset *shuffled_buckets(int which)
     return d;
 }
 
-static void test_positions(void **state)
+TEST(test_positions)
 {
-    (void)state;
     for (int drop = 0; drop < 2; drop++) expect_resumes_everywhere(buckets(4, drop), buckets(4, drop));
     for (int which = 0; which < 3; which++) expect_resumes_everywhere(shuffled_buckets(which), shuffled_buckets(which));
     expect_other_pipeline(buckets(4, false), buckets(5, false));
@@ -247,9 +243,8 @@ static void test_positions(void **state)
     }
 }
 
-static void test_shuffled_lengths(void **state)
+TEST(test_shuffled_lengths)
 {
-    (void)state;
     for (int which = 0; which < 2; which++) {
         rf_dataset *d = shuffled_buckets(which);
         rf_iterator *it;
@@ -269,9 +264,8 @@ static void test_shuffled_lengths(void **state)
 }
 
 /* unbatch gives the elements back, with their padding. */
-static void test_unbatch(void **state)
+TEST(test_unbatch)
 {
-    (void)state;
     rf_dataset *d = buckets(4, false);
     APPLY(d, rf_dataset_unbatch(d, &applied_));
     assert_int_equal(rf_dataset_batch_size(d), 0);
@@ -289,9 +283,8 @@ static void test_unbatch(void **state)
     rf_dataset_destroy(&d);
 }
 
-static void test_rows_of_two_workers(void **state)
+TEST(test_rows_of_two_workers)
 {
-    (void)state;
     rf_dataset *d = buckets(5, false), *part[2];
     rf_iterator *it, *mine[2];
     const rf_element *all, *e;
@@ -325,9 +318,8 @@ static rf_result too_long(void *user, uint64_t index, rf_element *out)
     return RF_OK;
 }
 
-static void test_refusals(void **state)
+TEST(test_refusals)
 {
-    (void)state;
     rf_dataset *d = sentences(), *out;
     const uint32_t falling[] = { 3, 3, 12 }, low[] = { 3, 7 };
     rf_padded_batch_params p = params_of(4, false);
@@ -377,17 +369,4 @@ static void test_refusals(void **state)
     }
 }
 
-TEST_PROGRAM(padded_batch)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_contents),
-        cmocka_unit_test(test_one_length),
-        cmocka_unit_test(test_types_of_padding),
-        cmocka_unit_test(test_positions),
-        cmocka_unit_test(test_shuffled_lengths),
-        cmocka_unit_test(test_unbatch),
-        cmocka_unit_test(test_rows_of_two_workers),
-        cmocka_unit_test(test_refusals),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(padded_batch, NULL, NULL)

@@ -1,13 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Random numbers in pipelines: each element's follow from seed, pass and place alone. Augmented images, and filters. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "../support/apply.h"
 #include "base/error.h"
@@ -18,9 +14,8 @@ enum { N = 60, BATCH = 7 };
 
 /* ---- keys ---- */
 
-static void test_draws(void **state)
+TEST(test_draws)
 {
-    (void)state;
     enum { DRAWS = 40000 };
     double sum = 0, squares = 0, uniform = 0;
     int counts[6] = { 0 };
@@ -139,17 +134,15 @@ static void check_passes(bool before)
     rf_dataset_destroy(&same);
 }
 
-static void test_passes(void **state)
+TEST(test_passes)
 {
-    (void)state;
     check_passes(true);
     check_passes(false);
 }
 
 /* Before a shuffle the numbers belong to the element, after it to its place. */
-static void test_keys_of_places(void **state)
+TEST(test_keys_of_places)
 {
-    (void)state;
     int32_t values[N];
     rf_dataset *d = noisy(true, false);
     read_epoch(d, 4, values);
@@ -171,9 +164,8 @@ static rf_result fail_once(void *user, rf_random_key key, const rf_element *in, 
     return add_noise(NULL, key, in, out);
 }
 
-static void test_failing_map(void **state)
+TEST(test_failing_map)
 {
-    (void)state;
     int left = 1;
     rf_dataset *d = numbers();
     APPLY(d, rf_dataset_map_random(d, fail_once, &left, 1, &number, &applied_));
@@ -251,9 +243,8 @@ static void check_augment(const rf_augment_params *p, int *flips, int *places)
     rf_dataset_destroy(&d);
 }
 
-static void test_augment(void **state)
+TEST(test_augment)
 {
-    (void)state;
     int flips, places;
     rf_augment_params p = { .flip = true, .pad = 1, .mean = { 3, 4 }, .deviation = { 2, 0.5f } };
     check_augment(&p, &flips, &places);
@@ -277,9 +268,8 @@ static rf_result keep_thirds(void *user, const rf_element *in, bool *keep)
     return RF_OK;
 }
 
-static void test_filter(void **state)
+TEST(test_filter)
 {
-    (void)state;
     int32_t values[N], rest[N];
     rf_dataset *d = numbers();
     APPLY(d, rf_dataset_filter(d, keep_thirds, NULL, &applied_));
@@ -302,9 +292,8 @@ static void test_filter(void **state)
     rf_dataset_destroy(&d);
 }
 
-static void test_failing_filter(void **state)
+TEST(test_failing_filter)
 {
-    (void)state;
     int failures = 1;
     rf_dataset *d = numbers();
     APPLY(d, rf_dataset_filter(d, keep_thirds, &failures, &applied_));
@@ -330,9 +319,8 @@ static void refused(rf_dataset *in, uint32_t index, rf_augment_params p, const c
     if (!strstr(rf_error_message(), message)) fail_msg("%s", rf_error_message());
 }
 
-static void test_bad_arguments(void **state)
+TEST(test_bad_arguments)
 {
-    (void)state;
     rf_dataset *in = images(), *batches, *out;
     refused(in, 2, (rf_augment_params){ 0 }, "index is 2");
     refused(in, 1, (rf_augment_params){ 0 }, "i32");
@@ -352,13 +340,4 @@ static void test_bad_arguments(void **state)
     rf_dataset_destroy(&batches);
 }
 
-TEST_PROGRAM(random_map)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_draws),          cmocka_unit_test(test_passes),
-        cmocka_unit_test(test_keys_of_places), cmocka_unit_test(test_failing_map),
-        cmocka_unit_test(test_augment),        cmocka_unit_test(test_filter),
-        cmocka_unit_test(test_failing_filter), cmocka_unit_test(test_bad_arguments),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(random_map, NULL, NULL)

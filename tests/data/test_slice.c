@@ -1,14 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Batches spread over workers: together they are what one worker sees, in the same order, every example once. */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "../support/apply.h"
 #include "../support/folder.h"
@@ -137,9 +133,8 @@ static void compare_with_slices(pipeline kind, uint32_t num_workers, uint64_t ep
     rf_dataset_destroy(&whole);
 }
 
-static void test_by_example(void **state)
+TEST(test_by_example)
 {
-    (void)state;
     for (int kind = 0; kind < PIPELINES; kind++)
         for (uint32_t workers = 1; workers <= MOST_WORKERS; workers++)
             for (uint64_t epoch = 0; epoch < 2; epoch++) compare_with_slices((pipeline)kind, workers, epoch);
@@ -153,9 +148,8 @@ static rf_result count_reads(void *user, const rf_element *in, rf_element *out)
     return RF_OK;
 }
 
-static void test_reads_only_its_own(void **state)
+TEST(test_reads_only_its_own)
 {
-    (void)state;
     int reads = 0;
     rf_dataset *d = numbers();
     rf_element_spec spec;
@@ -177,9 +171,8 @@ static void test_reads_only_its_own(void **state)
 }
 
 /* A position saved with one number of workers continues with another. */
-static void test_positions_do_not_depend_on_workers(void **state)
+TEST(test_positions_do_not_depend_on_workers)
 {
-    (void)state;
     for (int kind = 0; kind < PIPELINES; kind++) {
         rf_dataset *whole = make((pipeline)kind), *slice;
         const rf_slice_params p = slice_params(1, 3, false);
@@ -264,9 +257,8 @@ static void remove_files(files *f)
     rmdir(f->directory);
 }
 
-static void test_files_are_one_dataset(void **state)
+TEST(test_files_are_one_dataset)
 {
-    (void)state;
     files f;
     write_files(&f);
     rf_dataset *d;
@@ -347,9 +339,8 @@ static void check_by_file(const files *f, uint32_t num_workers)
     rf_dataset_destroy(&d);
 }
 
-static void test_by_file(void **state)
+TEST(test_by_file)
 {
-    (void)state;
     files f;
     write_files(&f);
     for (uint32_t workers = 1; workers <= MOST_WORKERS; workers++) check_by_file(&f, workers);
@@ -357,9 +348,8 @@ static void test_by_file(void **state)
 }
 
 /* Only the files of a worker are ever loaded. */
-static void test_other_files_stay_closed(void **state)
+TEST(test_other_files_stay_closed)
 {
-    (void)state;
     files f;
     write_files(&f);
     rf_dataset *d;
@@ -388,9 +378,8 @@ static void expect_refusal(rf_dataset *d, bool by_file, uint32_t num_workers, co
     assert_non_null(strstr(rf_error_message(), word));
 }
 
-static void test_refusals(void **state)
+TEST(test_refusals)
 {
-    (void)state;
     rf_dataset *d = numbers();
     expect_refusal(d, false, 2, "not batched");
     APPLY(d, rf_dataset_batch(d, BATCH, false, &applied_));
@@ -416,16 +405,4 @@ static void test_refusals(void **state)
     remove_files(&f);
 }
 
-TEST_PROGRAM(slice)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_by_example),
-        cmocka_unit_test(test_reads_only_its_own),
-        cmocka_unit_test(test_positions_do_not_depend_on_workers),
-        cmocka_unit_test(test_files_are_one_dataset),
-        cmocka_unit_test(test_by_file),
-        cmocka_unit_test(test_other_files_stay_closed),
-        cmocka_unit_test(test_refusals),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(slice, NULL, NULL)

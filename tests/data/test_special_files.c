@@ -51,9 +51,8 @@ static rf_result open_with(int reader, const char *path, rf_dataset **d)
     return r;
 }
 
-static void test_readers(void **state)
+TEST(test_readers)
 {
-    (void)state;
     struct sockaddr_un address = { .sun_family = AF_UNIX };
     const int fd = socket(AF_UNIX, SOCK_STREAM, 0);
     snprintf(address.sun_path, sizeof(address.sun_path), "%s", in("socket"));
@@ -76,9 +75,8 @@ static void test_readers(void **state)
     close(fd);
 }
 
-static void test_empty_files(void **state)
+TEST(test_empty_files)
 {
-    (void)state;
     static const rf_result expected[] = { RF_ERROR_CORRUPT_DATA,
                                           RF_ERROR_CORRUPT_DATA,
                                           RF_ERROR_CORRUPT_DATA,
@@ -119,8 +117,4 @@ static int remove_folder(void **state)
     return 0;
 }
 
-TEST_PROGRAM(special_files)
-{
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_readers), cmocka_unit_test(test_empty_files) };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
-}
+TESTS(special_files, make_folder, remove_folder)

@@ -65,9 +65,8 @@ static int parts_of(order o, bool second_is_first, bool shards)
     return found;
 }
 
-static void mixing_parts_are_warned_of(void **state)
+TEST(mixing_parts_are_warned_of)
 {
-    (void)state;
     for (order o = 0; o < NUM_ORDERS; o++) {
         const bool mixes = o != FIXED && o != CACHED && o != SPLIT;
         for (int shards = 0; shards < 2; shards++) {
@@ -111,9 +110,8 @@ static rf_dataset *make_whole(bool in_order, bool reshuffles)
     return d;
 }
 
-static void splits_never_mix(void **state)
+TEST(splits_never_mix)
 {
-    (void)state;
     for (int way = 0; way < 8; way++) {
         rf_dataset *whole = make_whole(way & 1, way & 2), *a, *b;
         const rf_split_params params = { .count = FIRST, .shuffle = way & 4 && !(way & 1), .seed = 9 };
@@ -138,9 +136,8 @@ static void splits_never_mix(void **state)
     }
 }
 
-static void splits_by_fraction(void **state)
+TEST(splits_by_fraction)
 {
-    (void)state;
     rf_dataset *d = count_from(0, COUNT), *a, *b;
     OK(rf_dataset_split(d, &(rf_split_params){ .fraction = 0.8, .shuffle = true, .seed = 3 }, &a, &b));
     assert_int_equal(rf_dataset_cardinality(a), 8);
@@ -151,9 +148,8 @@ static void splits_by_fraction(void **state)
 }
 
 /* A part goes on from wherever it was saved. */
-static void splits_are_resumed(void **state)
+TEST(splits_are_resumed)
 {
-    (void)state;
     for (int in_order = 0; in_order < 2; in_order++) {
         rf_dataset *parts[2], *first;
         for (int i = 0; i < 2; i++) {
@@ -166,9 +162,8 @@ static void splits_are_resumed(void **state)
     }
 }
 
-static void refused_splits(void **state)
+TEST(refused_splits)
 {
-    (void)state;
     rf_dataset *d = count_from(0, COUNT), *unknown = count_in_order(0, COUNT), *endless, *a, *b;
     OK(rf_dataset_repeat(d, 0, &endless));
     static const struct {
@@ -195,14 +190,4 @@ static void refused_splits(void **state)
     rf_dataset_destroy(&endless);
 }
 
-TEST_PROGRAM(split)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(mixing_parts_are_warned_of),
-        cmocka_unit_test(splits_never_mix),
-        cmocka_unit_test(splits_by_fraction),
-        cmocka_unit_test(splits_are_resumed),
-        cmocka_unit_test(refused_splits),
-    };
-    return cmocka_run_group_tests_name("split", tests, NULL, NULL);
-}
+TESTS(split, NULL, NULL)

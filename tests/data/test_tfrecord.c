@@ -33,9 +33,8 @@ static void expect_numbered(const rf_dataset *d, int count)
 
 /* ---- what becomes of features ---- */
 
-static void test_components(void **state)
+TEST(test_components)
 {
-    (void)state;
     const rf_tfrecord_feature features[] = {
         { .name = "values", .dtype = RF_F32, .shape = RF_SHAPE(3, 1) },
         id,
@@ -72,9 +71,8 @@ static void test_components(void **state)
     }
 }
 
-static void test_files(void **state)
+TEST(test_files)
 {
-    (void)state;
     rf_dataset *d;
     for (int a = 0; a < FORMS; a++)
         for (int b = 0; b < FORMS; b++) {
@@ -108,9 +106,8 @@ static void test_files(void **state)
 }
 
 /* Records of which each field is small and is unpacked by itself, and records longer than what is read at once. */
-static void test_long_records(void **state)
+TEST(test_long_records)
 {
-    (void)state;
     static const int64_t lengths[] = { 70000, 3, 70000, 0 };
     rf_dataset *d;
     rf_iterator *it;
@@ -146,9 +143,8 @@ static rf_result read_odd(int record, const rf_tfrecord_feature *feature, int32_
     return r < 0 ? rf_error_restore(&kept) : r;
 }
 
-static void test_odd_records(void **state)
+TEST(test_odd_records)
 {
-    (void)state;
     static const struct {
         const char *message; /* NULL: it is 7 */
         bool missing;
@@ -197,9 +193,8 @@ static void test_odd_records(void **state)
     }
 }
 
-static void test_counts(void **state)
+TEST(test_counts)
 {
-    (void)state;
     const struct {
         rf_tfrecord_feature feature;
         const char *message;
@@ -228,9 +223,8 @@ static void test_counts(void **state)
     }
 }
 
-static void test_images(void **state)
+TEST(test_images)
 {
-    (void)state;
     const rf_tfrecord_feature features[] = {
         { .name = "image", .dtype = RF_U8, .shape = RF_SHAPE(2, 3, 3), .image = true },
         { .name = "label", .dtype = RF_I32 },
@@ -272,9 +266,8 @@ static void test_images(void **state)
 }
 
 /* Sequences of unequal length, among them one of none and one that is missing, reach the step that pads them. */
-static void test_variable_features_are_padded(void **state)
+TEST(test_variable_features_are_padded)
 {
-    (void)state;
     const int32_t two[] = { -1, -2 };
     const rf_array value = { RF_I32, RF_SHAPE(2), (void *)(uintptr_t)two };
     const rf_tfrecord_feature features[] = {
@@ -299,9 +292,8 @@ static void test_variable_features_are_padded(void **state)
     rf_dataset_destroy(&d);
 }
 
-static void test_refused_params(void **state)
+TEST(test_refused_params)
 {
-    (void)state;
     const float one = 1;
     const rf_array wide = { RF_F32, RF_SHAPE(3), (void *)(uintptr_t)&one },
                    scalar = { RF_F32, RF_SCALAR_SHAPE, (void *)(uintptr_t)&one };
@@ -353,9 +345,8 @@ static rf_dataset *pipeline(int which)
     return d;
 }
 
-static void test_positions(void **state)
+TEST(test_positions)
 {
-    (void)state;
     for (int which = 0; which < 8; which++) expect_resumes_everywhere(pipeline(which), pipeline(which));
     for (int form = 0; form < FORMS; form++) expect_resumes_everywhere(parts_of(form), parts_of(form));
     rf_tfrecord_feature other = { .name = "id", .dtype = RF_I32, .shape = RF_SHAPE(1) };
@@ -376,9 +367,8 @@ static void test_positions(void **state)
 }
 
 /* More files than are open at a time, in any order. */
-static void test_many_files(void **state)
+TEST(test_many_files)
 {
-    (void)state;
     enum { MANY = 60 };
     const char *paths[MANY];
     for (int i = 0; i < MANY; i++)
@@ -398,9 +388,8 @@ static void test_many_files(void **state)
     rf_dataset_destroy(&d);
 }
 
-static void test_workers(void **state)
+TEST(test_workers)
 {
-    (void)state;
     for (int form = 0; form < 2; form++)
         for (int by_file = 0; by_file < 2; by_file++) {
             rf_dataset *d = parts_of(form), *part;
@@ -428,9 +417,8 @@ static void test_workers(void **state)
 }
 
 /* Compressed or not, whole files are read by a worker each, in the same batches and from any position. */
-static void test_files_of_workers(void **state)
+TEST(test_files_of_workers)
 {
-    (void)state;
     for (uint32_t w = 0; w < 2; w++)
         for (int steps = 0; steps < 3; steps++) {
             const rf_slice_params params = { .worker = w, .num_workers = 2, .by_file = true, .split = halve };
@@ -466,9 +454,8 @@ static rf_result stumble_at_14(void *user, const rf_element *in, rf_element *out
 }
 
 /* A worker's rows that are there before a failure are kept. */
-static void test_failures_lose_no_row(void **state)
+TEST(test_failures_lose_no_row)
 {
-    (void)state;
     const rf_slice_params params = { .worker = 1, .num_workers = 2, .by_file = true, .split = halve };
     for (int form = 0; form < 2; form++) {
         bool done = false;
@@ -510,9 +497,8 @@ static rf_dataset *interleaved(int *form)
     return d;
 }
 
-static void test_interleaved_files(void **state)
+TEST(test_interleaved_files)
 {
-    (void)state;
     static const int32_t order[NUMBERED] = { 0, 1, 2,  3,  12, 13, 14, 15, 4,  5,  6,  7,  16,
                                              8, 9, 10, 11, 17, 18, 19, 20, 21, 22, 23, 24, 25 };
     for (int form = 0; form < FORMS; form++) {
@@ -524,23 +510,4 @@ static void test_interleaved_files(void **state)
     }
 }
 
-TEST_PROGRAM(tfrecord)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_components),
-        cmocka_unit_test(test_files),
-        cmocka_unit_test(test_long_records),
-        cmocka_unit_test(test_odd_records),
-        cmocka_unit_test(test_counts),
-        cmocka_unit_test(test_images),
-        cmocka_unit_test(test_variable_features_are_padded),
-        cmocka_unit_test(test_refused_params),
-        cmocka_unit_test(test_positions),
-        cmocka_unit_test(test_many_files),
-        cmocka_unit_test(test_workers),
-        cmocka_unit_test(test_files_of_workers),
-        cmocka_unit_test(test_failures_lose_no_row),
-        cmocka_unit_test(test_interleaved_files),
-    };
-    return cmocka_run_group_tests(tests, open_folder, close_folder);
-}
+TESTS(tfrecord, open_folder, close_folder)

@@ -3,17 +3,12 @@
 #ifndef RF_TESTS_EXEC_DEVICES_H
 #define RF_TESTS_EXEC_DEVICES_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "../support/expect.h"
 #include "base/error.h"
 #include "exec/exec.h"
+#include "tests/room.h"
 
 extern rf_gpu_device *devices[]; /* num_devices of them, between open_all and close_all */
 extern uint32_t num_devices;

@@ -45,9 +45,8 @@ static void body_cut(rf_exec *exec)
     rf_graph_destroy(&g);
 }
 
-static void test_cut(void **state)
+TEST(test_cut)
 {
-    (void)state;
     everywhere(body_cut);
 }
 
@@ -96,14 +95,9 @@ static void body_apart(rf_exec *exec)
     rf_graph_destroy(&g);
 }
 
-static void test_apart(void **state)
+TEST(test_apart)
 {
-    (void)state;
     everywhere(body_apart);
 }
 
-TEST_PROGRAM(cut_runs)
-{
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_cut), cmocka_unit_test(test_apart) };
-    return cmocka_run_group_tests(tests, open_all, close_all);
-}
+TESTS(cut_runs, open_all, close_all)

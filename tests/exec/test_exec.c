@@ -113,9 +113,8 @@ static void body_batches(rf_exec *exec)
     rf_graph_destroy(&n.graph);
 }
 
-static void test_batches(void **state)
+TEST(test_batches)
 {
-    (void)state;
     everywhere(body_batches);
 }
 
@@ -163,9 +162,8 @@ static void body_frames(rf_exec *exec)
     rf_graph_destroy(&n.graph);
 }
 
-static void test_frames(void **state)
+TEST(test_frames)
 {
-    (void)state;
     everywhere(body_frames);
 }
 
@@ -230,9 +228,8 @@ static void body_placements(rf_exec *exec)
     rf_graph_destroy(&g);
 }
 
-static void test_placements(void **state)
+TEST(test_placements)
 {
-    (void)state;
     everywhere(body_placements);
 }
 
@@ -271,9 +268,8 @@ static void body_slab(rf_exec *exec)
     rf_graph_destroy(&n.graph);
 }
 
-static void test_slab_moves(void **state)
+TEST(test_slab_moves)
 {
-    (void)state;
     everywhere(body_slab);
 }
 
@@ -315,9 +311,8 @@ static void body_barriers(rf_exec *exec)
     rf_graph_destroy(&g);
 }
 
-static void test_barriers(void **state)
+TEST(test_barriers)
 {
-    (void)state;
     everywhere(body_barriers);
     rf_hazards h = { 0 };
     const rf_gpu_buffer *p = (const rf_gpu_buffer *)&h, *q = (const rf_gpu_buffer *)&p;
@@ -378,17 +373,15 @@ static void body_outputs(rf_exec *exec)
     rf_graph_destroy(&g);
 }
 
-static void test_outputs(void **state)
+TEST(test_outputs)
 {
-    (void)state;
     everywhere(body_outputs);
 }
 
 /* ---- several devices at once ---- */
 
-static void test_two_devices(void **state)
+TEST(test_two_devices)
 {
-    (void)state;
     if (num_devices < 2) SKIP("one device only");
     net n = net_make(8);
     rf_exec *execs[2];
@@ -465,9 +458,8 @@ static void body_profile(rf_exec *exec)
     rf_graph_destroy(&n.graph);
 }
 
-static void test_profile(void **state)
+TEST(test_profile)
 {
-    (void)state;
     everywhere(body_profile);
 }
 
@@ -511,9 +503,8 @@ static void body_failures(rf_exec *exec)
     rf_graph_destroy(&n.graph);
 }
 
-static void test_failures(void **state)
+TEST(test_failures)
 {
-    (void)state;
     everywhere(body_failures);
 }
 
@@ -628,21 +619,18 @@ static void body_pieces(rf_exec *exec)
     }
 }
 
-static void test_pieces(void **state)
+TEST(test_pieces)
 {
-    (void)state;
     everywhere(body_pieces);
 }
 
-static void test_timing(void **state)
+TEST(test_timing)
 {
-    (void)state;
     everywhere(body_timing);
 }
 
-static void test_kernel(void **state)
+TEST(test_kernel)
 {
-    (void)state;
     everywhere(body_kernel);
 }
 
@@ -668,9 +656,8 @@ static char *find_cache_file(const char *directory)
     return rf_strdup(path);
 }
 
-static void test_tuning(void **state)
+TEST(test_tuning)
 {
-    (void)state;
     char directory[SCRATCH_PATH], nested[64];
     scratch(directory);
     snprintf(nested, sizeof(nested), "%s/a/b", directory);
@@ -736,9 +723,8 @@ static void test_tuning(void **state)
 }
 
 /* RINGFIRE_TUNE measures what the table does not know, on the way of making a program. */
-static void test_tune_on_the_way(void **state)
+TEST(test_tune_on_the_way)
 {
-    (void)state;
     setenv("RINGFIRE_TUNE", "1", 1);
     rf_exec *exec;
     CHECK(rf_exec_create(&(rf_exec_params){ .device = devices[0] }, &exec));
@@ -752,16 +738,4 @@ static void test_tune_on_the_way(void **state)
     rf_exec_destroy(&exec);
 }
 
-TEST_PROGRAM(exec)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_batches),    cmocka_unit_test(test_frames),          cmocka_unit_test(test_placements),
-        cmocka_unit_test(test_slab_moves),
-
-        cmocka_unit_test(test_barriers),   cmocka_unit_test(test_outputs),         cmocka_unit_test(test_two_devices),
-        cmocka_unit_test(test_profile),    cmocka_unit_test(test_failures),        cmocka_unit_test(test_kernel),
-        cmocka_unit_test(test_tuning),     cmocka_unit_test(test_tune_on_the_way), cmocka_unit_test(test_timing),
-        cmocka_unit_test(test_pieces),
-    };
-    return cmocka_run_group_tests(tests, open_all, close_all);
-}
+TESTS(exec, open_all, close_all)

@@ -122,14 +122,9 @@ static void body_parts(rf_exec *exec)
     free_chain(&n);
 }
 
-static void test_parts(void **state)
+TEST(test_parts)
 {
-    (void)state;
     everywhere(body_parts);
 }
 
-TEST_PROGRAM(parts)
-{
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_parts) };
-    return cmocka_run_group_tests(tests, open_all, close_all);
-}
+TESTS(parts, open_all, close_all)

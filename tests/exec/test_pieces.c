@@ -80,9 +80,8 @@ static void walk(rf_exec *exec)
             }
 }
 
-static void test_pieces(void **state)
+TEST(test_pieces)
 {
-    (void)state;
     for (uint32_t i = 0; i < num_devices; i++) {
         rf_exec *exec;
         if (rf_gpu_caps(devices[i])->whole_dispatches) continue;
@@ -95,8 +94,4 @@ static void test_pieces(void **state)
     }
 }
 
-TEST_PROGRAM(pieces)
-{
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_pieces) };
-    return cmocka_run_group_tests(tests, open_all, close_all);
-}
+TESTS(pieces, open_all, close_all)

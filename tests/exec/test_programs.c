@@ -241,9 +241,8 @@ static void on_device(rf_gpu_device *device, bool staging, uint64_t segment)
     rf_graph_destroy(&n.graph);
 }
 
-static void test_network(void **state)
+TEST(test_network)
 {
-    (void)state;
     for (uint32_t i = 0; i < num_devices; i++) {
         on_device(devices[i], false, 0);
         on_device(devices[i], true, 0);
@@ -304,9 +303,8 @@ static void prepare_product(rf_gpu_device *device, bool bare)
     rf_exec_destroy(&exec);
 }
 
-static void test_log(void **state)
+TEST(test_log)
 {
-    (void)state;
     for (uint32_t i = 0; i < num_devices; i++) {
         memset(&logged, 0, sizeof(logged));
         rf_log_set(keep_log, NULL, RF_LOG_WARN);
@@ -326,8 +324,4 @@ static void test_log(void **state)
     }
 }
 
-TEST_PROGRAM(programs)
-{
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_network), cmocka_unit_test(test_log) };
-    return cmocka_run_group_tests(tests, open_all, close_all);
-}
+TESTS(programs, open_all, close_all)

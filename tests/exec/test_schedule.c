@@ -67,9 +67,8 @@ static void check_order(const plan *p, const rf_node *expected, uint32_t count)
         if (p->order[i] != expected[i]) fail_msg("place %u has node %u, not %u", i, p->order[i], expected[i]);
 }
 
-static void branches_run_side_by_side(void **state)
+TEST(branches_run_side_by_side)
 {
-    (void)state;
     rf_value x, w;
     rf_graph *g = toy_graph(&x, &w);
     const rf_value a = toy1(g, &toy_sin, toy1(g, &toy_cos, toy1(g, &toy_floor, x)));
@@ -86,9 +85,8 @@ static void branches_run_side_by_side(void **state)
     free_plan(&p);
 }
 
-static void several_dispatches_come_last(void **state)
+TEST(several_dispatches_come_last)
 {
-    (void)state;
     rf_value x, w;
     rf_graph *g = toy_graph(&x, &w);
     const rf_value a = toy1(g, &toy_sin, x);   /* 0: two dispatches */
@@ -106,9 +104,8 @@ static void several_dispatches_come_last(void **state)
     free_plan(&p);
 }
 
-static void the_longest_comes_first(void **state)
+TEST(the_longest_comes_first)
 {
-    (void)state;
     rf_value x, w;
     rf_graph *g = toy_graph(&x, &w);
     const rf_value a = toy1(g, &toy_sin, x); /* 0: two dispatches */
@@ -123,9 +120,8 @@ static void the_longest_comes_first(void **state)
     free_plan(&p);
 }
 
-static void updates_keep_their_place(void **state)
+TEST(updates_keep_their_place)
 {
-    (void)state;
     rf_value x, w;
     rf_graph *g = toy_graph(&x, &w);
     const rf_value early = toy1(g, &toy_sin, w);                       /* 0 */
@@ -141,9 +137,8 @@ static void updates_keep_their_place(void **state)
     free_plan(&p);
 }
 
-static void segments_are_not_crossed(void **state)
+TEST(segments_are_not_crossed)
 {
-    (void)state;
     rf_value x, w;
     rf_graph *g = toy_graph(&x, &w);
     const rf_value results[] = {
@@ -162,9 +157,8 @@ static void segments_are_not_crossed(void **state)
 }
 
 /* Many branches of one big value each: side by side, all would live at once. */
-static void memory_is_not_traded_away(void **state)
+TEST(memory_is_not_traded_away)
 {
-    (void)state;
     for (uint32_t spare = 0; spare < 2; spare++) {
         rf_value x, w;
         rf_graph *g = toy_graph(&x, &w);
@@ -268,9 +262,8 @@ static void check_random(uint64_t seed, totals *t)
     free_plan(&p);
 }
 
-static void random_graphs(void **state)
+TEST(random_graphs)
 {
-    (void)state;
     totals t = { 0 };
     for (uint64_t seed = 0; seed < 300; seed++) check_random(seed, &t);
     print_message("intervals: %u of %u; slabs: %.1f %% in the new order, %.1f %% with nodes side by side\n",
@@ -280,9 +273,8 @@ static void random_graphs(void **state)
     assert_true(t.after * 100 <= t.before * 103);
 }
 
-static void orders_that_are_none_are_refused(void **state)
+TEST(orders_that_are_none_are_refused)
 {
-    (void)state;
     rf_value x, w;
     rf_graph *g = toy_graph(&x, &w);
     (void)toy1(g, &toy_sin, toy1(g, &toy_cos, x));
@@ -293,17 +285,4 @@ static void orders_that_are_none_are_refused(void **state)
     rf_graph_destroy(&g);
 }
 
-TEST_PROGRAM(schedule)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(branches_run_side_by_side),
-        cmocka_unit_test(several_dispatches_come_last),
-        cmocka_unit_test(the_longest_comes_first),
-        cmocka_unit_test(updates_keep_their_place),
-        cmocka_unit_test(segments_are_not_crossed),
-        cmocka_unit_test(memory_is_not_traded_away),
-        cmocka_unit_test(random_graphs),
-        cmocka_unit_test(orders_that_are_none_are_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(schedule, NULL, NULL)

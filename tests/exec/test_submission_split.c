@@ -1,13 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Where runs are cut: devices, costs and measurements that are made up. Execution is in test_exec.c and test_pieces.c.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "../support/expect.h"
 #include "base/error.h"
@@ -16,9 +10,8 @@
 
 static const rf_shader shader = { .name = "made up" };
 
-static void test_policy(void **state)
+TEST(test_policy)
 {
-    (void)state;
     const struct {
         rf_device_type type;
         bool on_linux, cuts;
@@ -35,9 +28,8 @@ static void test_policy(void **state)
     }
 }
 
-static void test_pace(void **state)
+TEST(test_pace)
 {
-    (void)state;
     assert_true(rf_split_assumed_seconds(&(rf_cost){ 20e9, 10e9 }) == 3);
     assert_true(rf_split_pace(0.25, 1) == 0.25);
     assert_true(rf_split_pace(3, 1) == 3);
@@ -46,9 +38,8 @@ static void test_pace(void **state)
     assert_true(rf_split_pace(1e9, 1) == 1e3);
 }
 
-static void test_split(void **state)
+TEST(test_split)
 {
-    (void)state;
     const double nodes[] = { 0.05, 0.45, 0.2, 0.41, 5, 0.2 };
     const bool anywhere[] = { true, true, true, true, true, true };
     bool cut[6];
@@ -80,9 +71,8 @@ static void add(rf_kernel_plan *plan, uint32_t x, uint32_t y, uint32_t z, uint64
 }
 
 /* A slow and a fast device meet the same node: its seconds are shared out by work, and pieces keep to the target. */
-static void test_node(void **state)
+TEST(test_node)
 {
-    (void)state;
     rf_kernel_plan plan = { 0 };
     add(&plan, 100, 1, 1, 30);
     add(&plan, 100, 1, 1, 10);
@@ -133,9 +123,8 @@ static void check_pieces(uint32_t x, uint32_t y, uint32_t z, uint32_t wanted, ui
     rf_kernel_plan_free(&plan);
 }
 
-static void test_pieces(void **state)
+TEST(test_pieces)
 {
-    (void)state;
     check_pieces(100, 1, 1, 0, 1);
     check_pieces(100, 1, 1, 1, 1);
     check_pieces(100, 1, 1, 7, 7);
@@ -155,11 +144,4 @@ static void test_pieces(void **state)
     rf_kernel_plan_free(&plan);
 }
 
-TEST_PROGRAM(submission_split)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_policy), cmocka_unit_test(test_pace),   cmocka_unit_test(test_split),
-        cmocka_unit_test(test_node),   cmocka_unit_test(test_pieces),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(submission_split, NULL, NULL)

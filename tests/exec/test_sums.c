@@ -126,9 +126,8 @@ static void body_parts(rf_exec *exec)
     free_net(&n);
 }
 
-static void test_parts(void **state)
+TEST(test_parts)
 {
-    (void)state;
     everywhere(body_parts);
 }
 
@@ -150,14 +149,9 @@ static void body_alone(rf_exec *exec)
 }
 
 /* The only replica's sum is what it adds. */
-static void test_alone(void **state)
+TEST(test_alone)
 {
-    (void)state;
     everywhere(body_alone);
 }
 
-TEST_PROGRAM(sums)
-{
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_parts), cmocka_unit_test(test_alone) };
-    return cmocka_run_group_tests(tests, open_all, close_all);
-}
+TESTS(sums, open_all, close_all)

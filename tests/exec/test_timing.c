@@ -1,12 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How times are taken and which kernels are measured: decisions about devices and measurements that are made up. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "exec/timing.h"
 #include "tests/room.h"
@@ -16,9 +10,8 @@
 static const rf_device_caps gpu = { .memory_size = 8192 * MIB }, small_gpu = { .memory_size = 400 * MIB },
                             cpu = { .is_cpu = true, .memory_size = 8192 * MIB };
 
-static void test_clock(void **state)
+TEST(test_clock)
 {
-    (void)state;
     assert_int_equal(rf_timing_clock(true), RF_CLOCK_DEVICE);
     assert_int_equal(rf_timing_clock(false), RF_CLOCK_HOST);
 }
@@ -55,9 +48,8 @@ static uint32_t warm_up(rf_warmth *warmth, const rf_device_caps *caps, uint64_t 
     return (uint32_t)((*now - begin) / MS);
 }
 
-static void test_warmth(void **state)
+TEST(test_warmth)
 {
-    (void)state;
     rf_warmth w = { 0 };
     uint64_t now = 5000ull * MS;
     assert_int_equal(warm_up(&w, &cpu, &now, 10), 0);
@@ -83,9 +75,8 @@ static void test_warmth(void **state)
     assert_in_range((now - begin) / MS, 1000, 1010);
 }
 
-static void test_runs(void **state)
+TEST(test_runs)
 {
-    (void)state;
     assert_int_equal(runs_of(5), 1);
     assert_int_equal(runs_of(1e-3), 1);
     assert_int_equal(runs_of(0.6e-3), 2);
@@ -103,9 +94,8 @@ static void test_runs(void **state)
     assert_true(best == 1 && median == 3);
 }
 
-static void test_sets(void **state)
+TEST(test_sets)
 {
-    (void)state;
     assert_int_equal(rf_timing_sets(&gpu, 100), 1); /* would be in the cache in a step, too */
     assert_int_equal(rf_timing_sets(&gpu, 16 * MIB - 1), 1);
     assert_int_equal(rf_timing_sets(&gpu, 16 * MIB), 8);
@@ -116,9 +106,8 @@ static void test_sets(void **state)
     assert_int_equal(rf_timing_sets(&small_gpu, 60 * MIB), 1);
 }
 
-static void test_overlapped_sets(void **state)
+TEST(test_overlapped_sets)
 {
-    (void)state;
     static const rf_op pure = { .name = "pure" }, changing = { .name = "changing", .mutates = 1 };
     const rf_op_call call = { .op = &pure }, update = { .op = &changing };
     rf_dispatch dispatches[2] = { { 0 }, { .concurrent = true } };
@@ -154,9 +143,8 @@ static uint32_t tune(const double *scores, const double (*seconds)[2], uint32_t 
     return best;
 }
 
-static void test_tuner(void **state)
+TEST(test_tuner)
 {
-    (void)state;
     uint32_t started, finished;
     /* Predicted 1, 2, 9, 12 ms and not eligible: the fourth is not run, the third is stopped, the second wins. */
     const double scores[] = { 1, 0.5, 1.0 / 9, 1.0 / 12, 0 };
@@ -184,11 +172,4 @@ static void test_tuner(void **state)
     assert_int_equal(rf_tune_order((double[]){ 0, -1 }, 2, order), 0);
 }
 
-TEST_PROGRAM(timing)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_clock),           cmocka_unit_test(test_runs),  cmocka_unit_test(test_sets),
-        cmocka_unit_test(test_overlapped_sets), cmocka_unit_test(test_tuner), cmocka_unit_test(test_warmth),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(timing, NULL, NULL)

@@ -3,19 +3,13 @@
 #ifndef RF_TESTS_GPU_TEST_H
 #define RF_TESTS_GPU_TEST_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "../skip.h"
 #include "../support/expect.h"
 #include "base/error.h"
 #include "base/memory.h"
 #include "gpu/gpu.h"
 #include "test_push.h"
+#include "tests/room.h"
 
 extern const rf_shader rf_shader_test_axpy, rf_shader_test_axpy_r32, rf_shader_test_axpy_rgba32;
 extern const rf_shader rf_shader_test_axpy_sg4, rf_shader_test_axpy_sg8;

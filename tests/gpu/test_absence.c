@@ -183,9 +183,8 @@ static const struct {
       { NULL } },
 };
 
-static void causes_are_found(void **state)
+TEST(causes_are_found)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         char text[512];
         const bool found = rf_absence_explain(cases[i].of, &cases[i].facts, text, sizeof(text));
@@ -197,9 +196,8 @@ static void causes_are_found(void **state)
     }
 }
 
-static void limits_are_told(void **state)
+TEST(limits_are_told)
 {
-    (void)state;
     rf_memory_limits l = { { UINT64_MAX, GIB }, { UINT64_MAX, GIB }, { UINT64_MAX, 0 } };
     char text[256];
     assert_false(rf_memory_limits_describe(&l, GIB, text, sizeof(text)));
@@ -217,11 +215,4 @@ static void limits_are_told(void **state)
     assert_in_range(l.data.used, 1 << 10, l.address_space.used);
 }
 
-TEST_PROGRAM(absence)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(causes_are_found),
-        cmocka_unit_test(limits_are_told),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(absence, NULL, NULL)

@@ -102,9 +102,8 @@ static rf_gpu_snapshot intel(uint32_t least)
     return s;
 }
 
-static void test_shapes(void **state)
+TEST(test_shapes)
 {
-    (void)state;
     rf_gpu_snapshot s = lavapipe(8);
     rf_gpu_plan plan = plan_of(&s);
     expect_shape(&plan.caps.matrix_f16, 8, 8, 8, 8);
@@ -126,9 +125,8 @@ static void test_shapes(void **state)
 }
 
 /* NVK cannot be asked for a subgroup's size, and has but one; others without that choice are left alone. */
-static void test_without_size_control(void **state)
+TEST(test_without_size_control)
 {
-    (void)state;
     rf_gpu_snapshot s = nvidia();
     s.subgroup.requiredSubgroupSizeStages = 0;
     rf_gpu_plan plan = plan_of(&s);
@@ -142,9 +140,8 @@ static void test_without_size_control(void **state)
     expect_none(&s);
 }
 
-static void test_refused(void **state)
+TEST(test_refused)
 {
-    (void)state;
     rf_gpu_snapshot s = intel(8); /* Xe-HPG */
     expect_none(&s);
     s = lavapipe(16);
@@ -156,9 +153,8 @@ static void test_refused(void **state)
     expect_none(&s);
 }
 
-static void test_features(void **state)
+TEST(test_features)
 {
-    (void)state;
     rf_gpu_snapshot s = rdna3();
     s.cooperative_matrix = false; /* a list alone says nothing */
     expect_none(&s);
@@ -179,9 +175,8 @@ static void test_features(void **state)
 }
 
 /* Shapes that tiles are not made of. */
-static void test_unusable_shapes(void **state)
+TEST(test_unusable_shapes)
 {
-    (void)state;
     rf_gpu_snapshot s = nvidia();
     s.num_matrices = 0;
     add_matrix(&s, 32, 32, 16, F16, F32);
@@ -194,9 +189,8 @@ static void test_unusable_shapes(void **state)
     expect_none(&s);
 }
 
-static void test_clamp(void **state)
+TEST(test_clamp)
 {
-    (void)state;
     const rf_gpu_snapshot s = nvidia();
     rf_gpu_plan plan;
     rf_gpu_plan_device(&s, true, &plan);
@@ -204,9 +198,8 @@ static void test_clamp(void **state)
     expect_shape(&plan.caps.matrix_bf16, 0, 0, 0, 0);
 }
 
-static void test_describe(void **state)
+TEST(test_describe)
 {
-    (void)state;
     const rf_gpu_snapshot s = nvidia(), none = intel(8);
     rf_device_info info;
     const uint32_t expected[3] = { 16, 16, 16 }, nothing[3] = { 0 };
@@ -217,12 +210,4 @@ static void test_describe(void **state)
     assert_memory_equal(info.matrix_f16, nothing, sizeof(nothing));
 }
 
-TEST_PROGRAM(cooperative)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_shapes),   cmocka_unit_test(test_without_size_control), cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_features), cmocka_unit_test(test_unusable_shapes),      cmocka_unit_test(test_clamp),
-        cmocka_unit_test(test_describe),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(cooperative, NULL, NULL)

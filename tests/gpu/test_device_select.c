@@ -23,9 +23,8 @@ static const char *const software = "a software driver, and there is a GPU";
 static const char *const as_0 = "the same device as 0 by another driver", *const as_1 =
                                                                               "the same device as 1 by another driver";
 
-static void devices_by_default(void **state)
+TEST(devices_by_default)
 {
-    (void)state;
     const default_case cases[] = {
         { "GPUs of two vendors, and software",
           { { .name = LLVMPIPE, SOFTWARE, .uuid = { 1 } },
@@ -145,9 +144,8 @@ static void check_refusal(const char *entries, rf_result want, const char *part,
         fail_msg("message: %s", rf_error_message());
 }
 
-static void devices_by_entry(void **state)
+TEST(devices_by_entry)
 {
-    (void)state;
     rf_device_choose_default(machine, NUM_DEVICES);
     check_selection("0", 1, (uint32_t[]){ 0 });
     check_selection("3,0", 2, (uint32_t[]){ 3, 0 });
@@ -166,9 +164,8 @@ static void devices_by_entry(void **state)
     check_refusal("", RF_ERROR_INVALID_ARGUMENT, "empty", "all");
 }
 
-static void devices_by_name(void **state)
+TEST(devices_by_name)
 {
-    (void)state;
     /* Names with commas, alone and among other entries. */
     check_selection(LLVMPIPE, 1, (uint32_t[]){ 0 });
     check_selection("1, " LLVMPIPE " ,anv," LLVMPIPE, 4, (uint32_t[]){ 1, 0, 3, 0 });
@@ -190,9 +187,8 @@ static void devices_by_name(void **state)
     check_refusal("15", RF_ERROR_NOT_FOUND, "'15'", "llvmpipe");
 }
 
-static void devices_by_hardware(void **state)
+TEST(devices_by_hardware)
 {
-    (void)state;
     /* The same card each time, by its better driver. */
     check_selection("a1b20000000000000000000000000000,GPU-A1B20000-0000-0000-0000-000000000000", 2,
                     (uint32_t[]){ 1, 1 });
@@ -202,9 +198,8 @@ static void devices_by_hardware(void **state)
     check_refusal("a1b20000000000000000000000000001", RF_ERROR_NOT_FOUND, "0001'", "ringfire devices");
 }
 
-static void one_device_prefers_gpus(void **state)
+TEST(one_device_prefers_gpus)
 {
-    (void)state;
     uint32_t index;
     assert_int_equal(rf_device_select_one(NULL, machine, 4, &index), RF_OK);
     assert_int_equal(index, 1);
@@ -229,12 +224,4 @@ static void one_device_prefers_gpus(void **state)
     assert_int_equal(rf_device_select_one(NULL, machine, 0, &index), RF_ERROR_NOT_FOUND);
 }
 
-TEST_PROGRAM(device_select)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(devices_by_default),      cmocka_unit_test(devices_by_entry),
-        cmocka_unit_test(devices_by_name),         cmocka_unit_test(devices_by_hardware),
-        cmocka_unit_test(one_device_prefers_gpus),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(device_select, NULL, NULL)

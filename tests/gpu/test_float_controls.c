@@ -1,15 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Modules that ask for IEEE's special numbers: written by hand, broken, and the library's own, which a validator
  * judges. Usage: test_gpu_float_controls SPIRV-VAL */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "../support/expect.h"
 #include "base/error.h"
@@ -57,9 +51,8 @@ static const uint32_t small[] = { 0x07230203,
                                   2 };
 enum { SMALL = sizeof(small) / sizeof(small[0]) };
 
-static void test_small(void **state)
+TEST(test_small)
 {
-    (void)state;
     static const uint32_t modes[] = { 4u << 16 | 16, 7, 4461, 32, 4u << 16 | 16, 8, 4461, 32 };
     static const uint32_t request[] = { 2u << 16 | 17, 4466 };
     uint32_t *out, *again, count, again_count;
@@ -89,9 +82,8 @@ static void test_small(void **state)
 }
 
 /* Whatever the words are, nothing beyond them is read (the arrays are exactly as long) and the answer is sound. */
-static void test_broken(void **state)
+TEST(test_broken)
 {
-    (void)state;
     uint32_t changed = 0, random = 12345;
     for (uint32_t round = 0; round < 20000; round++) {
         const uint32_t length = round < SMALL ? round : SMALL;
@@ -130,9 +122,8 @@ static bool is_unknown(const char *path, const rf_shader *shader, const uint32_t
     return strstr(shader->name, "_coop_") && !is_valid(path, words, shader->num_words, " >/dev/null 2>&1");
 }
 
-static void test_library(void **state)
+TEST(test_library)
 {
-    (void)state;
     char path[] = "/tmp/ringfire-module-XXXXXX";
     const int file = mkstemp(path);
     assert_true(file >= 0);
@@ -154,7 +145,5 @@ TEST_PROGRAM(float_controls)
 {
     if (argc < 2) return 2;
     validator = argv[1];
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_small), cmocka_unit_test(test_broken),
-                                        cmocka_unit_test(test_library) };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return room_tests_run(own_tests, NULL, NULL);
 }

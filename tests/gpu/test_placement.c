@@ -32,9 +32,8 @@ static int64_t first_worker(uint32_t changed, const rf_thread *to, uint32_t know
     return found ? found->id : 0;
 }
 
-static void workers_by_list(void **state)
+TEST(workers_by_list)
 {
-    (void)state;
     assert_int_equal(first_worker(0, NULL, 1, 10, 2), 14);
     assert_int_equal(first_worker(1, &(rf_thread){ 11, "other" }, 2, 10, 2), 14); /* one that was there before */
     assert_int_equal(first_worker(6, &(rf_thread){ 16, "other" }, 1, 10, 2), 14);
@@ -68,9 +67,8 @@ static bool settled(uint32_t unnamed, uint32_t known)
     return rf_gpu_workers_settled(&a, &b, 10);
 }
 
-static void settled_by_names(void **state)
+TEST(settled_by_names)
 {
-    (void)state;
     assert_true(settled(0, 1));
     assert_false(settled(1, 1));
     assert_false(settled(2, 1));
@@ -78,9 +76,8 @@ static void settled_by_names(void **state)
     assert_true(settled(0, LENGTH(opened)));
 }
 
-static void wanted_by_variable(void **state)
+TEST(wanted_by_variable)
 {
-    (void)state;
     unsetenv("RINGFIRE_PIN_THREADS");
     assert_true(rf_gpu_placement_wanted(false));
     assert_false(rf_gpu_placement_wanted(true));
@@ -125,9 +122,8 @@ static void open_and_expect(const rf_gpu_device_params *params, uint32_t first, 
     rf_gpu_destroy(&gpu);
 }
 
-static void bound_on_device(void **state)
+TEST(bound_on_device)
 {
-    (void)state;
     rf_gpu *gpu;
     rf_device_info *infos;
     uint32_t count, index = 0;
@@ -151,9 +147,8 @@ static void bound_on_device(void **state)
     unsetenv("LP_NUM_THREADS");
 }
 
-static void processors_and_threads(void **state)
+TEST(processors_and_threads)
 {
-    (void)state;
     uint32_t cpus[64];
     const uint32_t count = rf_thread_cpus(cpus, LENGTH(cpus));
     assert_int_equal(count, rf_cpu_count());
@@ -175,12 +170,4 @@ static void processors_and_threads(void **state)
     assert_int_equal(sched_setaffinity(0, sizeof(set), &set), 0);
 }
 
-TEST_PROGRAM(placement)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(workers_by_list),    cmocka_unit_test(settled_by_names),
-        cmocka_unit_test(wanted_by_variable), cmocka_unit_test(processors_and_threads),
-        cmocka_unit_test(bound_on_device),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(placement, NULL, NULL)

@@ -94,9 +94,8 @@ static int memory_type(const rf_gpu_snapshot *s, rf_gpu_memory kind)
     return rf_gpu_plan_memory(s, kind, UINT32_MAX);
 }
 
-static void test_discrete(void **state)
+TEST(test_discrete)
 {
-    (void)state;
     const rf_gpu_snapshot s = discrete();
     rf_gpu_plan plan;
     rf_gpu_plan_device(&s, false, &plan);
@@ -125,9 +124,8 @@ static void test_discrete(void **state)
     assert_true(plan.features12.timelineSemaphore);
 }
 
-static void test_compute_units(void **state)
+TEST(test_compute_units)
 {
-    (void)state;
     const rf_gpu_snapshot made[] = { discrete(), integrated() };
     uint32_t assumed[2];
     for (int i = 0; i < 2; i++) {
@@ -142,9 +140,8 @@ static void test_compute_units(void **state)
     assert_true(assumed[1] > 0 && assumed[0] > assumed[1]);
 }
 
-static void test_discrete_resizable_bar(void **state)
+TEST(test_discrete_resizable_bar)
 {
-    (void)state;
     rf_gpu_snapshot s = discrete();
     s.memory.memoryTypes[2].heapIndex = 0; /* the window covers everything: kernels still get the unmapped type */
     assert_int_equal(memory_type(&s, RF_GPU_MEMORY_DEVICE), 1);
@@ -153,9 +150,8 @@ static void test_discrete_resizable_bar(void **state)
     assert_int_equal(rf_gpu_plan_memory(&s, RF_GPU_MEMORY_DEVICE, 1u << 4), -1);
 }
 
-static void test_integrated(void **state)
+TEST(test_integrated)
 {
-    (void)state;
     rf_gpu_snapshot s = integrated();
     rf_gpu_plan plan;
     rf_gpu_plan_device(&s, false, &plan);
@@ -173,9 +169,8 @@ static void test_integrated(void **state)
 }
 
 /* Many phones have cached memory that is not coherent. Reading is worth an invalidation, writing no flush. */
-static void test_incoherent(void **state)
+TEST(test_incoherent)
 {
-    (void)state;
     rf_gpu_plan plan;
     rf_gpu_snapshot s = integrated();
     s.memory.memoryTypes[2].propertyFlags = LOCAL | CACHED | VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT;
@@ -198,9 +193,8 @@ static void test_incoherent(void **state)
     assert_int_equal(memory_type(&s, RF_GPU_MEMORY_READBACK), 3);
 }
 
-static void test_queue_family(void **state)
+TEST(test_queue_family)
 {
-    (void)state;
     rf_gpu_snapshot s = discrete();
     rf_gpu_plan plan;
     s.families[2].timestampValidBits = 0; /* a clock is worth more than a queue of its own */
@@ -215,9 +209,8 @@ static void test_queue_family(void **state)
     assert_string_equal(plan.unusable_reason, "no compute queue");
 }
 
-static void test_unusable(void **state)
+TEST(test_unusable)
 {
-    (void)state;
     rf_gpu_plan plan;
     rf_device_info info;
     rf_gpu_snapshot s = discrete();
@@ -236,9 +229,8 @@ static void test_unusable(void **state)
     assert_string_equal(plan.unusable_reason, "no memory that the host can map");
 }
 
-static void test_subgroups(void **state)
+TEST(test_subgroups)
 {
-    (void)state;
     rf_gpu_plan plan;
     rf_gpu_snapshot s = discrete();
     s.subgroup_features.computeFullSubgroups = VK_FALSE;
@@ -254,9 +246,8 @@ static void test_subgroups(void **state)
     assert_false(plan.caps.subgroup_shuffle || plan.caps.subgroup_arithmetic);
 }
 
-static void test_preserve_nans(void **state)
+TEST(test_preserve_nans)
 {
-    (void)state;
     rf_gpu_plan plan;
     rf_gpu_snapshot s = discrete();
     rf_gpu_plan_device(&s, false, &plan);
@@ -269,9 +260,8 @@ static void test_preserve_nans(void **state)
     assert_false(plan.preserve_nans);
 }
 
-static void test_keep_loops(void **state)
+TEST(test_keep_loops)
 {
-    (void)state;
     rf_gpu_plan plan;
     rf_gpu_snapshot s = discrete();
     rf_gpu_plan_device(&s, false, &plan);
@@ -282,9 +272,8 @@ static void test_keep_loops(void **state)
 }
 
 /* lavapipe's code runs on this processor, a GPU's does not. */
-static void test_plain_stores(void **state)
+TEST(test_plain_stores)
 {
-    (void)state;
     rf_gpu_plan plan;
     rf_gpu_snapshot s = discrete();
     s.forwards_stores = true;
@@ -298,9 +287,8 @@ static void test_plain_stores(void **state)
     assert_false(plan.plain_stores);
 }
 
-static void test_alignment(void **state)
+TEST(test_alignment)
 {
-    (void)state;
     rf_gpu_plan plan;
     rf_gpu_snapshot s = discrete();
     s.properties.limits.minTexelBufferOffsetAlignment = 256;
@@ -309,9 +297,8 @@ static void test_alignment(void **state)
     assert_int_equal(plan.caps.buffer_alignment, 256);
 }
 
-static void test_texels(void **state)
+TEST(test_texels)
 {
-    (void)state;
     static const struct {
         VkDriverId driver;
         uint32_t lanes;
@@ -337,9 +324,8 @@ static void test_texels(void **state)
     }
 }
 
-static void test_clamp(void **state)
+TEST(test_clamp)
 {
-    (void)state;
     rf_gpu_plan plan;
     const rf_gpu_snapshot s = discrete();
     rf_gpu_plan_device(&s, true, &plan);
@@ -353,9 +339,8 @@ static void test_clamp(void **state)
     assert_false(c->full_subgroups || c->fp16 || c->int64);
 }
 
-static void test_describe(void **state)
+TEST(test_describe)
 {
-    (void)state;
     static const struct {
         uint32_t id;
         const char *name;
@@ -393,9 +378,8 @@ static const char *left_off(uint32_t layer, bool matrix, bool bfloat16, bool mat
     return names ? names : "";
 }
 
-static void test_unvalidated(void **state)
+TEST(test_unvalidated)
 {
-    (void)state;
     const uint32_t debian12 = VK_MAKE_API_VERSION(0, 1, 3, 239), debian13 = VK_MAKE_API_VERSION(0, 1, 4, 309);
     assert_string_equal(left_off(0, true, true, true, true), ""); /* nothing watches */
     assert_string_equal(left_off(debian12, true, true, false, false),
@@ -408,9 +392,8 @@ static void test_unvalidated(void **state)
 }
 
 /* Parts of dispatches, which NVIDIA's own driver gets wrong, and Mesa's for the same devices does not. */
-static void test_parts(void **state)
+TEST(test_parts)
 {
-    (void)state;
     rf_gpu_plan plan;
     rf_gpu_snapshot s = discrete();
     rf_gpu_plan_device(&s, false, &plan);
@@ -423,18 +406,4 @@ static void test_parts(void **state)
     assert_false(plan.caps.whole_dispatches);
 }
 
-TEST_PROGRAM(plan)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_discrete),      cmocka_unit_test(test_discrete_resizable_bar),
-        cmocka_unit_test(test_integrated),    cmocka_unit_test(test_incoherent),
-        cmocka_unit_test(test_queue_family),  cmocka_unit_test(test_unusable),
-        cmocka_unit_test(test_subgroups),     cmocka_unit_test(test_alignment),
-        cmocka_unit_test(test_texels),        cmocka_unit_test(test_clamp),
-        cmocka_unit_test(test_describe),      cmocka_unit_test(test_compute_units),
-        cmocka_unit_test(test_preserve_nans), cmocka_unit_test(test_keep_loops),
-        cmocka_unit_test(test_plain_stores),  cmocka_unit_test(test_unvalidated),
-        cmocka_unit_test(test_parts),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(plan, NULL, NULL)

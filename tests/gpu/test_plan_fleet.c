@@ -128,9 +128,8 @@ static VkMemoryPropertyFlags flags_of(const rf_gpu_snapshot *s, rf_gpu_memory ki
     return s->memory.memoryTypes[type].propertyFlags;
 }
 
-static void test_devices(void **state)
+TEST(test_devices)
 {
-    (void)state;
     for (size_t i = 0; i < NUM_DEVICES; i++) {
         const struct expected *e = &devices[i];
         const rf_gpu_snapshot s = read_snapshot(directory, e->name);
@@ -224,9 +223,8 @@ static uint32_t plan_narrow(const rf_op *op, const rf_op_case *c, const rf_devic
     return cooperative;
 }
 
-static void test_plans(void **state)
+TEST(test_plans)
 {
-    (void)state;
     uint32_t num_ops, plans = 0;
     const rf_op *const *ops = rf_ops_all(&num_ops);
     for (size_t i = 0; i < NUM_DEVICES; i++) {
@@ -270,9 +268,8 @@ static void make_larger(const rf_op *op, uint64_t range, rf_case_data *data)
     OK(r);
 }
 
-static void test_descriptors(void **state)
+TEST(test_descriptors)
 {
-    (void)state;
     static const char *const wanted[] = { "matmul",  "conv2d",     "conv2d_data_grad", "conv2d_filter_grad",
                                           "softmax", "elementwise" };
     uint32_t num_ops, found = 0;
@@ -324,9 +321,8 @@ static void check_strips(const char *name, const rf_device_caps *caps, rf_op_cal
     rf_kernel_plan_free(&plan);
 }
 
-static void test_strips(void **state)
+TEST(test_strips)
 {
-    (void)state;
     static const rf_reduce_attr sum = { RF_REDUCE_KIND_SUM, 1, 0 };
     static const rf_batch_sums_attr usual = { 1e-3f };
     static const rf_batch_averages_attr moving = { 1e-3f, 0.9f, 0.1f, 1 };
@@ -367,11 +363,5 @@ TEST_PROGRAM(plan_fleet)
         return 2;
     }
     directory = argv[1];
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_devices),
-        cmocka_unit_test(test_plans),
-        cmocka_unit_test(test_descriptors),
-        cmocka_unit_test(test_strips),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return room_tests_run(own_tests, NULL, NULL);
 }

@@ -21,9 +21,8 @@ static bool has_kernels(const char *device)
 #endif
 }
 
-static void same_as_before(void **state)
+TEST(same_as_before)
 {
-    (void)state;
     char *text;
     size_t size;
     FILE *now = open_memstream(&text, &size), *before = fopen(expected, "r");
@@ -61,6 +60,5 @@ TEST_PROGRAM(plan_table)
     }
     directory = argv[1];
     expected = argv[2];
-    const struct CMUnitTest tests[] = { cmocka_unit_test(same_as_before) };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return room_tests_run(own_tests, NULL, NULL);
 }

@@ -15,9 +15,8 @@
 
 /* ---- decisions ---- */
 
-static void test_helpers(void **state)
+TEST(test_helpers)
 {
-    (void)state;
     assert_int_equal(rf_gpu_precompile_helpers(0, 8), 0);
     assert_int_equal(rf_gpu_precompile_helpers(3, 8), 0);
     assert_int_equal(rf_gpu_precompile_helpers(100, 1), 0);
@@ -27,9 +26,8 @@ static void test_helpers(void **state)
     assert_true(rf_cpu_count() >= 1);
 }
 
-static void test_texel_forms(void **state)
+TEST(test_texel_forms)
 {
-    (void)state;
     rf_gpu_texel_forms f = { 0 };
     static const struct {
         rf_gpu_binding binding;
@@ -50,9 +48,8 @@ static void test_texel_forms(void **state)
 }
 
 /* Views of one form as far as there is room, on drivers that compile each form. */
-static void test_texel_span(void **state)
+TEST(test_texel_span)
 {
-    (void)state;
     rf_gpu_device *device = calloc(1, sizeof(*device));
     assert_non_null(device);
     rf_gpu gpu = { 0 };
@@ -186,9 +183,8 @@ static void expect_sum(fixture *f, uint32_t rounds)
     }
 }
 
-static void test_many_pipelines(void **state)
+TEST(test_many_pipelines)
 {
-    (void)state;
     for (uint32_t index = 0; index < 16; index++) {
         fixture f = { 0 };
         if (!open_fixture(&f, index)) continue;
@@ -225,11 +221,5 @@ TEST_PROGRAM(precompile)
         fprintf(stderr, "skipped: %s\n", rf_error_message());
         return 77;
     }
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_helpers),
-        cmocka_unit_test(test_texel_forms),
-        cmocka_unit_test(test_texel_span),
-        cmocka_unit_test(test_many_pipelines),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return room_tests_run(own_tests, NULL, NULL);
 }

@@ -2,15 +2,9 @@
 /* Modules whose specialization constants are set: what is left of the library's own, which a validator judges, of
  * broken ones and of what is not understood. That results stay what they were, each test of a kernel holds. Usage:
  * test_gpu_specialize SPIRV-VAL */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "../support/expect.h"
 #include "base/error.h"
@@ -65,9 +59,8 @@ static bool is_valid(const char *path, const uint32_t *words, uint32_t count)
 
 /* None of the library's modules is left as it is, none grows, and what becomes of them is valid. Validators of 2023 do
  * not know cooperative matrices. */
-static void test_library(void **state)
+TEST(test_library)
 {
-    (void)state;
     char path[] = "/tmp/ringfire-module-XXXXXX";
     const int file = mkstemp(path);
     assert_true(file >= 0);
@@ -89,9 +82,8 @@ static void test_library(void **state)
 }
 
 /* A step of an element-wise program is one of dozens of functions: the others go. */
-static void test_functions(void **state)
+TEST(test_functions)
 {
-    (void)state;
     enum { EXP = 5, ADD = 25, EXT_INST_EXP = 27, F_ADD = 129, WIDTH = 64, BOTH = 0x11 };
     const rf_shader *shader = &rf_shader_elementwise_1_w4;
     uint32_t *out, count;
@@ -117,9 +109,8 @@ static void test_functions(void **state)
 }
 
 /* Loops ask to be unrolled, or all stay, and nothing else of a module changes. */
-static void test_loops(void **state)
+TEST(test_loops)
 {
-    (void)state;
     uint32_t unrolled = 0;
     for (uint32_t i = 0; i < NUM_SHADERS; i++) {
         uint32_t spec[NUM_SPEC], *asked, *kept, num_asked, num_kept;
@@ -139,9 +130,8 @@ static void test_loops(void **state)
 }
 
 /* An instruction that compute shaders are not known to have, in the middle of the function. */
-static void test_not_understood(void **state)
+TEST(test_not_understood)
 {
-    (void)state;
     const rf_shader *shader = &rf_shader_fill;
     const uint32_t line[] = { 4u << 16 | 8, 1, 1, 1 };
     uint32_t *words = malloc((shader->num_words + 4) * sizeof(*words)), at = SPIRV_HEADER_WORDS, count, *out, *own;
@@ -161,9 +151,8 @@ static void test_not_understood(void **state)
 }
 
 /* Whatever the words are, nothing beyond them is read (the arrays are exactly as long), and it ends. */
-static void test_broken(void **state)
+TEST(test_broken)
 {
-    (void)state;
     static const rf_shader *const some[] = { &rf_shader_fill, &rf_shader_elementwise_1_strided, &rf_shader_linear_sum };
     uint32_t random = 12345, left = 0, rounds = 600;
     for (uint32_t round = 0; round < rounds; round++) {
@@ -194,8 +183,5 @@ TEST_PROGRAM(specialize)
 {
     if (argc < 2) return 2;
     validator = argv[1];
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_library), cmocka_unit_test(test_functions),
-                                        cmocka_unit_test(test_loops), cmocka_unit_test(test_not_understood),
-                                        cmocka_unit_test(test_broken) };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return room_tests_run(own_tests, NULL, NULL);
 }

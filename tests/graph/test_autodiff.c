@@ -60,9 +60,8 @@ static rf_value nested_loss(rf_graph *g, rf_value x, rf_value w)
     return toy2(g, &toy_add, toy1(g, &toy_sum, flat), toy1(g, &toy_sum, self));
 }
 
-static void nested_with_fan_out(void **state)
+TEST(nested_with_fan_out)
 {
-    (void)state;
     rf_graph *g;
     OK(rf_graph_create(&toy_core, &g));
     rf_value x, w;
@@ -81,9 +80,8 @@ static void nested_with_fan_out(void **state)
 
 /* f = sum(p q), with p and q both sin(x): d f / d p is q, and only d f / d x counts both. Joined afterwards, they are
  * computed once. */
-static void equal_expressions_are_two_targets(void **state)
+TEST(equal_expressions_are_two_targets)
 {
-    (void)state;
     rf_graph *g;
     OK(rf_graph_create(&toy_core, &g));
     rf_value x;
@@ -114,9 +112,8 @@ static void equal_expressions_are_two_targets(void **state)
     rf_graph_destroy(&g);
 }
 
-static void one_output_of_several(void **state)
+TEST(one_output_of_several)
 {
-    (void)state;
     rf_graph *g;
     OK(rf_graph_create(&toy_core, &g));
     rf_value x, split[2], grad;
@@ -129,9 +126,8 @@ static void one_output_of_several(void **state)
 }
 
 /* As many outputs as an op may have, the first of which nothing reads; fused and planned like any other. */
-static void all_outputs_there_may_be(void **state)
+TEST(all_outputs_there_may_be)
 {
-    (void)state;
     assert_true(RF_MAX_OUTPUTS >= 8);
     rf_graph *g;
     OK(rf_graph_create(&toy_core, &g));
@@ -151,9 +147,8 @@ static void all_outputs_there_may_be(void **state)
     rf_graph_destroy(&g);
 }
 
-static void no_influence_gives_zeros(void **state)
+TEST(no_influence_gives_zeros)
 {
-    (void)state;
     rf_graph *g;
     OK(rf_graph_create(&toy_core, &g));
     rf_value x, y, grads[3];
@@ -174,9 +169,8 @@ static void no_influence_gives_zeros(void **state)
     rf_graph_destroy(&g);
 }
 
-static void shapes_carry_no_gradient(void **state)
+TEST(shapes_carry_no_gradient)
 {
-    (void)state;
     rf_graph *g;
     OK(rf_graph_create(&toy_core, &g));
     rf_value x, grad;
@@ -189,9 +183,8 @@ static void shapes_carry_no_gradient(void **state)
     rf_graph_destroy(&g);
 }
 
-static void intermediate_targets(void **state)
+TEST(intermediate_targets)
 {
-    (void)state;
     rf_graph *g;
     OK(rf_graph_create(&toy_core, &g));
     rf_value x;
@@ -208,9 +201,8 @@ static void intermediate_targets(void **state)
     rf_graph_destroy(&g);
 }
 
-static void missing_gradient_is_an_error_only_on_the_way(void **state)
+TEST(missing_gradient_is_an_error_only_on_the_way)
 {
-    (void)state;
     rf_graph *g;
     OK(rf_graph_create(&toy_core, &g));
     rf_value x, w, grad;
@@ -235,9 +227,8 @@ static void missing_gradient_is_an_error_only_on_the_way(void **state)
 }
 
 /* The gradient of a node would read what the update behind it wrote; that before the node is what it read. */
-static void no_gradient_across_an_update(void **state)
+TEST(no_gradient_across_an_update)
 {
-    (void)state;
     for (int between = 0; between < 2; between++) {
         rf_value x, w, grad;
         rf_graph *g = toy_graph(&x, &w);
@@ -262,9 +253,8 @@ static rf_result wrong_gradient(rf_grad_context *c)
     return RF_OK;
 }
 
-static void bad_requests(void **state)
+TEST(bad_requests)
 {
-    (void)state;
     rf_graph *g;
     OK(rf_graph_create(&toy_core, &g));
     rf_value x, w, grad, labels;
@@ -304,9 +294,8 @@ static const rf_op fixed_slope = {
     .name = "fixed_slope", .min_in = 1, .max_in = 1, .n_out = 1, .infer = infer_same, .gradient = grad_fixed
 };
 
-static void gradients_keep_their_shape_with_other_batches(void **state)
+TEST(gradients_keep_their_shape_with_other_batches)
 {
-    (void)state;
     rf_graph *g;
     rf_value x, grad;
     OK(rf_graph_create(&toy_core, &g));
@@ -323,20 +312,4 @@ static void gradients_keep_their_shape_with_other_batches(void **state)
     rf_graph_destroy(&g);
 }
 
-TEST_PROGRAM(autodiff)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nested_with_fan_out),
-        cmocka_unit_test(equal_expressions_are_two_targets),
-        cmocka_unit_test(one_output_of_several),
-        cmocka_unit_test(all_outputs_there_may_be),
-        cmocka_unit_test(no_influence_gives_zeros),
-        cmocka_unit_test(shapes_carry_no_gradient),
-        cmocka_unit_test(intermediate_targets),
-        cmocka_unit_test(missing_gradient_is_an_error_only_on_the_way),
-        cmocka_unit_test(no_gradient_across_an_update),
-        cmocka_unit_test(bad_requests),
-        cmocka_unit_test(gradients_keep_their_shape_with_other_batches),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(autodiff, NULL, NULL)

@@ -9,9 +9,8 @@
 
 static const char object_a, object_b;
 
-static void leaves_are_shared(void **state)
+TEST(leaves_are_shared)
 {
-    (void)state;
     rf_graph *g;
     OK(rf_graph_create(&toy_core, &g));
     rf_value a, b, c;
@@ -71,9 +70,8 @@ static rf_result infer_one(rf_op_call *call)
     return RF_OK;
 }
 
-static void add_checks_its_arguments(void **state)
+TEST(add_checks_its_arguments)
 {
-    (void)state;
     rf_graph *g;
     OK(rf_graph_create(&toy_core, &g));
     rf_value x, y, out[RF_MAX_OUTPUTS] = { 0 };
@@ -121,9 +119,8 @@ static rf_value *share(rf_graph *g)
     return map;
 }
 
-static void equal_pure_nodes_are_joined(void **state)
+TEST(equal_pure_nodes_are_joined)
 {
-    (void)state;
     rf_graph *g;
     OK(rf_graph_create(&toy_core, &g));
     const float data[2][3] = { { 1, 2, 3 }, { 1, 2, 4 } };
@@ -181,9 +178,8 @@ static void equal_pure_nodes_are_joined(void **state)
     rf_graph_destroy(&g);
 }
 
-static void clone_and_dump(void **state)
+TEST(clone_and_dump)
 {
-    (void)state;
     rf_graph *g, *h;
     OK(rf_graph_create(&toy_core, &g));
     rf_value x, w, c;
@@ -223,9 +219,8 @@ static void clone_and_dump(void **state)
     rf_graph_destroy(&g);
 }
 
-static void specialize_infers_again(void **state)
+TEST(specialize_infers_again)
 {
-    (void)state;
     rf_graph *g;
     OK(rf_graph_create(&toy_core, &g));
     rf_value x, w;
@@ -284,9 +279,8 @@ static void expect_dim(rf_graph *g, rf_value v, int32_t d, int64_t per_example, 
     assert_int_equal(fixed, dim.fixed);
 }
 
-static void batch_dims_are_found(void **state)
+TEST(batch_dims_are_found)
 {
-    (void)state;
     rf_graph *g;
     rf_value x, w;
     uint32_t dims;
@@ -316,9 +310,8 @@ static void batch_dims_are_found(void **state)
     rf_graph_destroy(&g);
 }
 
-static void what_fits_one_batch_is_refused(void **state)
+TEST(what_fits_one_batch_is_refused)
 {
-    (void)state;
     rf_graph *g;
     rf_value x, w;
     OK(rf_graph_create(&toy_core, &g));
@@ -379,9 +372,8 @@ static rf_value look_up(rf_graph *g, const rf_op *op, rf_value table, rf_value i
     return out;
 }
 
-static void lookups_are_found(void **state)
+TEST(lookups_are_found)
 {
-    (void)state;
     rf_graph *g;
     OK(rf_graph_create(&toy_core, &g));
     rf_value in[6], large, small;
@@ -414,9 +406,8 @@ static void lookups_are_found(void **state)
     rf_graph_destroy(&g);
 }
 
-static void interpret_in_program_order(void **state)
+TEST(interpret_in_program_order)
 {
-    (void)state;
     rf_graph *g;
     OK(rf_graph_create(&toy_core, &g));
     rf_value x, w;
@@ -458,9 +449,8 @@ static rf_dispatch *plan_of_one(rf_kernel_plan *plan, uint64_t loops)
     return d;
 }
 
-static void kernel_plans_are_held_against_the_device(void **state)
+TEST(kernel_plans_are_held_against_the_device)
 {
-    (void)state;
     rf_device_caps caps = plan_caps();
     rf_kernel_plan plan = { 0 };
     FAILS(rf_kernel_plan_check(&plan, &caps), RF_ERROR_INTERNAL, "no dispatch");
@@ -507,9 +497,8 @@ static void kernel_plans_are_held_against_the_device(void **state)
     rf_kernel_plan_free(&plan);
 }
 
-static void kernel_plans_do_not_overflow(void **state)
+TEST(kernel_plans_do_not_overflow)
 {
-    (void)state;
     const rf_shader shader = { .name = "toy" };
     const rf_device_caps caps = plan_caps();
     rf_kernel_plan plan = { 0 };
@@ -570,9 +559,8 @@ static bool scores_three(const rf_op *op, const rf_kernel *kernel, const void *u
 }
 
 /* The first of the best runs; without it the next best one does, and without the only one none. */
-static void kernels_are_left_out(void **state)
+TEST(kernels_are_left_out)
 {
-    (void)state;
     static const int scores[] = { 2, 3, 3, 0 };
     rf_kernel rows[4];
     for (int i = 0; i < 4; i++) rows[i] = (rf_kernel){ .score = score_of_data, .data = &scores[i] };
@@ -589,31 +577,12 @@ static void kernels_are_left_out(void **state)
     assert_null(rf_best_kernel_without(&other, &caps, is_this, &rows[0]));
 }
 
-static void tensor_bytes(void **state)
+TEST(tensor_bytes)
 {
-    (void)state;
     assert_int_equal(4, rf_tensor_bytes(&SCALAR));
     assert_int_equal(24, rf_tensor_bytes(&F32(2, 3)));
     assert_int_equal(0, rf_tensor_bytes(&F32(2, 0)));
     assert_int_equal(6, rf_tensor_bytes(&(rf_tensor_desc){ RF_U8, RF_SHAPE(2, 3) }));
 }
 
-TEST_PROGRAM(graph)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(leaves_are_shared),
-        cmocka_unit_test(add_checks_its_arguments),
-        cmocka_unit_test(equal_pure_nodes_are_joined),
-        cmocka_unit_test(clone_and_dump),
-        cmocka_unit_test(specialize_infers_again),
-        cmocka_unit_test(batch_dims_are_found),
-        cmocka_unit_test(what_fits_one_batch_is_refused),
-        cmocka_unit_test(lookups_are_found),
-        cmocka_unit_test(interpret_in_program_order),
-        cmocka_unit_test(kernel_plans_do_not_overflow),
-        cmocka_unit_test(kernel_plans_are_held_against_the_device),
-        cmocka_unit_test(kernels_are_left_out),
-        cmocka_unit_test(tensor_bytes),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(graph, NULL, NULL)

@@ -74,9 +74,8 @@ static rf_result do_everything(everything *all)
     return rf_graph_interpret(all->graph, &all->arena, values);
 }
 
-static void every_allocation_fails_once(void **state)
+TEST(every_allocation_fails_once)
 {
-    (void)state;
     long failures = 0;
     for (long limit = 0;; limit++) {
         everything all = { 0 };
@@ -109,8 +108,4 @@ static void every_allocation_fails_once(void **state)
     assert_true(failures > 30);
 }
 
-TEST_PROGRAM(graph_memory)
-{
-    const struct CMUnitTest tests[] = { cmocka_unit_test(every_allocation_fails_once) };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(graph_memory, NULL, NULL)

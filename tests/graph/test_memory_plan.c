@@ -18,9 +18,8 @@ static rf_graph *new_graph(rf_value *x, rf_value *w)
     return g;
 }
 
-static void in_place_chain_needs_one_place(void **state)
+TEST(in_place_chain_needs_one_place)
 {
-    (void)state;
     rf_value x, w;
     rf_graph *g = new_graph(&x, &w);
     const rf_value a = toy_scaled(g, x, 2), b = toy2(g, &toy_mul, a, w), c = toy_scaled(g, b, 2);
@@ -43,9 +42,8 @@ static void in_place_chain_needs_one_place(void **state)
     rf_graph_destroy(&g);
 }
 
-static void in_place_needs_a_dying_lonely_input(void **state)
+TEST(in_place_needs_a_dying_lonely_input)
 {
-    (void)state;
     rf_value x, w;
     rf_graph *g = new_graph(&x, &w);
     const rf_value a = toy1(g, &toy_sin, x);
@@ -66,9 +64,8 @@ static void in_place_needs_a_dying_lonely_input(void **state)
     rf_graph_destroy(&g);
 }
 
-static void external_places(void **state)
+TEST(external_places)
 {
-    (void)state;
     rf_value x, w;
     rf_graph *g = new_graph(&x, &w);
     const rf_value a = toy1(g, &toy_sin, x), view = toy1(g, &toy_flatten, a), scaled = toy_scaled(g, view, 2);
@@ -110,9 +107,8 @@ static void external_places(void **state)
     rf_graph_destroy(&g);
 }
 
-static void workspace_lives_during_its_node(void **state)
+TEST(workspace_lives_during_its_node)
 {
-    (void)state;
     rf_value x, w;
     rf_graph *g = new_graph(&x, &w);
     const rf_value a = toy1(g, &toy_sin, x), b = toy1(g, &toy_sin, a), c = toy1(g, &toy_sin, b);
@@ -317,9 +313,8 @@ static double cpu_seconds(void)
     return (double)clock() / CLOCKS_PER_SEC;
 }
 
-static void random_graphs(void **state)
+TEST(random_graphs)
 {
-    (void)state;
     totals t = { 0 };
     for (uint64_t seed = 0; seed < 300; seed++) check_random(seed, &t);
     print_message(
@@ -333,9 +328,8 @@ static void random_graphs(void **state)
 }
 
 /* A training step's shape of memory: all activations live until their backward node. */
-static void ten_thousand_nodes(void **state)
+TEST(ten_thousand_nodes)
 {
-    (void)state;
     rf_value x, w;
     rf_graph *g = new_graph(&x, &w);
     rf_value v = x;
@@ -362,15 +356,4 @@ static void ten_thousand_nodes(void **state)
     rf_graph_destroy(&g);
 }
 
-TEST_PROGRAM(memory_plan)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(in_place_chain_needs_one_place),
-        cmocka_unit_test(in_place_needs_a_dying_lonely_input),
-        cmocka_unit_test(external_places),
-        cmocka_unit_test(workspace_lives_during_its_node),
-        cmocka_unit_test(random_graphs),
-        cmocka_unit_test(ten_thousand_nodes),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(memory_plan, NULL, NULL)

@@ -12,9 +12,8 @@ static void optimize(rf_graph *g, const rf_value *results, uint32_t num_results)
     toy_check_order(g);
 }
 
-static void dead_code_goes_and_updates_stay(void **state)
+TEST(dead_code_goes_and_updates_stay)
 {
-    (void)state;
     rf_value x, w, again;
     rf_graph *g = toy_graph(&x, &w);
     const rf_value unused = toy1(g, &toy_sin, toy1(g, &toy_cos, x));
@@ -31,9 +30,8 @@ static void dead_code_goes_and_updates_stay(void **state)
     rf_graph_destroy(&g);
 }
 
-static void consumers_are_absorbed_in_chains(void **state)
+TEST(consumers_are_absorbed_in_chains)
 {
-    (void)state;
     rf_value x, w;
     rf_graph *g = toy_graph(&x, &w);
     rf_value v = x;
@@ -47,9 +45,8 @@ static void consumers_are_absorbed_in_chains(void **state)
     rf_graph_destroy(&g);
 }
 
-static void roots_and_shared_values_are_kept(void **state)
+TEST(roots_and_shared_values_are_kept)
 {
-    (void)state;
     rf_value x, w;
     rf_graph *g = toy_graph(&x, &w);
     const rf_value a = toy_scaled(g, x, 2), b = toy_scaled(g, a, 2), c = toy_scaled(g, b, 2);
@@ -67,9 +64,8 @@ static void roots_and_shared_values_are_kept(void **state)
     rf_graph_destroy(&g);
 }
 
-static void siblings_become_one_node(void **state)
+TEST(siblings_become_one_node)
 {
-    (void)state;
     rf_value x, w;
     rf_graph *g = toy_graph(&x, &w);
     const rf_value square = toy1(g, &toy_square, x), reader = toy1(g, &toy_sin, square), scale = toy_scaled(g, x, 3);
@@ -114,9 +110,8 @@ static bool absorbs_anything(const rf_graph *g, rf_node self, rf_node other, rf_
     return true;
 }
 
-static void siblings_that_depend_on_each_other_stay(void **state)
+TEST(siblings_that_depend_on_each_other_stay)
 {
-    (void)state;
     rf_op greedy = toy_sin;
     greedy.absorb_sibling = absorbs_anything;
     rf_value x, w;
@@ -154,9 +149,8 @@ static bool absorbs_readers(const rf_graph *g, rf_node self, rf_node other, rf_f
     return first || (s->n_out == 2 && o->op == &toy_scale && o->in[0] == s->out[1]);
 }
 
-static void readers_become_outputs(void **state)
+TEST(readers_become_outputs)
 {
-    (void)state;
     rf_op first = toy_sin;
     first.absorb_sibling = absorbs_readers;
     rf_value x, w;
@@ -176,9 +170,8 @@ static void readers_become_outputs(void **state)
     }
 }
 
-static void nothing_moves_across_an_update(void **state)
+TEST(nothing_moves_across_an_update)
 {
-    (void)state;
     rf_value x, w;
     rf_graph *g = toy_graph(&x, &w);
     const rf_value old = toy_scaled(g, w, 2);
@@ -193,9 +186,8 @@ static void nothing_moves_across_an_update(void **state)
     rf_graph_destroy(&g);
 }
 
-static void siblings_do_not_move_across_an_update(void **state)
+TEST(siblings_do_not_move_across_an_update)
 {
-    (void)state;
     rf_value x, w;
     rf_graph *g = toy_graph(&x, &w);
     const rf_value before = toy1(g, &toy_square, w);
@@ -207,9 +199,8 @@ static void siblings_do_not_move_across_an_update(void **state)
     rf_graph_destroy(&g);
 }
 
-static void unread_roots_are_kept(void **state)
+TEST(unread_roots_are_kept)
 {
-    (void)state;
     rf_op greedy = toy_split; /* would give up its second output for the sibling's */
     greedy.absorb_sibling = absorbs_anything;
     rf_value x, w, split[2];
@@ -258,9 +249,8 @@ static bool absorbs_itself(const rf_graph *g, rf_node producer, rf_node consumer
     return true;
 }
 
-static void broken_hooks_are_reported(void **state)
+TEST(broken_hooks_are_reported)
 {
-    (void)state;
     rf_value x, w;
     rf_graph *g = toy_graph(&x, &w);
     rf_op broken = toy_sin;
@@ -278,9 +268,8 @@ static void broken_hooks_are_reported(void **state)
 }
 
 /* Random graphs with updates, views and fan-out: the rewritten graph computes the same numbers. */
-static void results_stay_the_same(void **state)
+TEST(results_stay_the_same)
 {
-    (void)state;
     uint32_t fused = 0, siblings = 0;
     for (uint64_t seed = 0; seed < 300; seed++) {
         rf_rng rng = { .key = seed };
@@ -317,9 +306,8 @@ static double seconds(clock_t since)
 
 /* Bounds are generous (a slow machine; sanitizers make everything several times slower); what is quadratic in 10,000
  * nodes exceeds them. */
-static void ten_thousand_nodes(void **state)
+TEST(ten_thousand_nodes)
 {
-    (void)state;
     rf_value x, w;
     rf_graph *g = toy_graph(&x, &w);
     clock_t start = clock();
@@ -372,21 +360,4 @@ static void ten_thousand_nodes(void **state)
     rf_graph_destroy(&g);
 }
 
-TEST_PROGRAM(rewrite)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(dead_code_goes_and_updates_stay),
-        cmocka_unit_test(consumers_are_absorbed_in_chains),
-        cmocka_unit_test(roots_and_shared_values_are_kept),
-        cmocka_unit_test(siblings_become_one_node),
-        cmocka_unit_test(siblings_that_depend_on_each_other_stay),
-        cmocka_unit_test(readers_become_outputs),
-        cmocka_unit_test(nothing_moves_across_an_update),
-        cmocka_unit_test(siblings_do_not_move_across_an_update),
-        cmocka_unit_test(unread_roots_are_kept),
-        cmocka_unit_test(broken_hooks_are_reported),
-        cmocka_unit_test(results_stay_the_same),
-        cmocka_unit_test(ten_thousand_nodes),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(rewrite, NULL, NULL)

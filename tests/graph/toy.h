@@ -3,18 +3,13 @@
 #ifndef RF_TESTS_GRAPH_TOY_H
 #define RF_TESTS_GRAPH_TOY_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "../support/expect.h"
 #include "base/error.h"
 #include "base/philox.h"
 #include "graph/graph.h"
+#include "tests/room.h"
 
 #define F32(...) ((rf_tensor_desc){ RF_F32, RF_SHAPE(__VA_ARGS__) })
 #define SCALAR ((rf_tensor_desc){ RF_F32, RF_SCALAR_SHAPE })

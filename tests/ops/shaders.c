@@ -14,16 +14,6 @@ typedef struct shader_use {
 #define ENTRY(name) { &rf_shader_##name, false, false },
 static shader_use uses[] = { RF_ALL_SHADERS(ENTRY) };
 #define NUM_USES (sizeof(uses) / sizeof(uses[0]))
-/* Shaders of `ringfire-bench device`, which compute nothing for an op. */
-static const rf_shader *const of_no_op[] = { &rf_shader_bench_empty, &rf_shader_bench_fma, &rf_shader_bench_memory_read,
-                                             &rf_shader_bench_memory_copy, &rf_shader_bench_shared };
-
-static bool is_of_no_op(const rf_shader *shader)
-{
-    for (size_t i = 0; i < sizeof(of_no_op) / sizeof(of_no_op[0]); i++)
-        if (of_no_op[i] == shader) return true;
-    return false;
-}
 
 void walk_mark_shaders(const rf_op_call *call, const rf_device_caps *caps, bool on_device)
 {
@@ -45,7 +35,6 @@ uint32_t walk_unused_shaders(void)
 {
     uint32_t unused = 0, elsewhere = 0;
     for (size_t s = 0; s < NUM_USES; s++) {
-        if (is_of_no_op(uses[s].shader)) continue;
         if (!uses[s].planned) {
             printf("FAIL shader %s: no kernel plans it for any case\n", uses[s].shader->name);
             unused++;

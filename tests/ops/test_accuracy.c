@@ -6,14 +6,9 @@
  */
 #include <float.h>
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "../skip.h"
 #include "base/error.h"
@@ -173,9 +168,8 @@ static void check_device(rf_exec *exec)
     }
 }
 
-static void activations_alone_and_fused_are_exact_to_the_last_places(void **state)
+TEST(activations_alone_and_fused_are_exact_to_the_last_places)
 {
-    (void)state;
     rf_gpu *gpu;
     rf_device_info infos[8];
     uint32_t count = 8, ran = 0;
@@ -201,8 +195,5 @@ static void activations_alone_and_fused_are_exact_to_the_last_places(void **stat
 TEST_PROGRAM(accuracy)
 {
     whole = argc > 1 && strcmp(argv[1], "whole") == 0;
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(activations_alone_and_fused_are_exact_to_the_last_places),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return room_tests_run(own_tests, NULL, NULL);
 }

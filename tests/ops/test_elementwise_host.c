@@ -2,14 +2,9 @@
 /* Element-wise, broadcasting and shape ops without a device: inference, references, fusion, gradients, plans on made-up
  * devices. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "../support/op_call.h"
 #include "base/error.h"
@@ -51,9 +46,8 @@ static rf_elementwise_attr one(rf_scalar_fn fn)
 
 /* ---- registry ---- */
 
-static void registry_finds_every_op_by_its_unique_name(void **state)
+TEST(registry_finds_every_op_by_its_unique_name)
 {
-    (void)state;
     uint32_t count;
     const rf_op *const *all = rf_ops_all(&count);
     assert_true(count >= 35);
@@ -64,9 +58,8 @@ static void registry_finds_every_op_by_its_unique_name(void **state)
 
 /* ---- inference ---- */
 
-static void errors_name_the_op_and_the_shapes(void **state)
+TEST(errors_name_the_op_and_the_shapes)
 {
-    (void)state;
     const rf_elementwise_attr add = one(RF_FN_ADD);
     const rf_tensor_desc odd[2] = { f32(RF_SHAPE(3, 4)), f32(RF_SHAPE(3)) };
     check_error(&rf_op_elementwise, &add, 2, odd, "add: shapes [3,4] and [3]");
@@ -140,9 +133,8 @@ static void errors_name_the_op_and_the_shapes(void **state)
     check_error(&rf_op_adam_update, NULL, 5, adam, "adam_update: input 1 has shape [5]");
 }
 
-static void dimensions_collapse(void **state)
+TEST(dimensions_collapse)
 {
-    (void)state;
     const rf_tensor_desc in[3] = { f32(RF_SHAPE(2, 3, 4, 5)), f32(RF_SHAPE(4, 5)), f32(RF_SHAPE(2, 1, 1, 1)) };
     rf_collapsed c;
     rf_broadcast_collapse(RF_SHAPE(2, 3, 4, 5), in, 3, &c);
@@ -157,9 +149,8 @@ static void dimensions_collapse(void **state)
 
 /* ---- references ---- */
 
-static void references_agree_with_known_values(void **state)
+TEST(references_agree_with_known_values)
 {
-    (void)state;
     static const struct {
         rf_scalar_fn fn;
         double a, b, imm, expected;
@@ -208,9 +199,8 @@ static double derivative_at(const rf_scalar_derivative *d, double a, double b, d
 }
 
 /* Every function by every operand, away from kinks and jumps, where it is defined. */
-static void derivatives_agree_with_differences(void **state)
+TEST(derivatives_agree_with_differences)
 {
-    (void)state;
     static const double points[] = { -2.3, -0.7, 0.3, 0.8, 1.7, 2.4 }, others[] = { -1.6, 0.45, 1.3 };
     const double imm = 0.7f, h = 1e-5;
     uint32_t compared = 0;
@@ -231,9 +221,8 @@ static void derivatives_agree_with_differences(void **state)
 }
 
 /* x[1:3, ::-2] of a matrix of rows 0 1 2 3 4, 10 11 ..., and back among zeros. */
-static void slices_follow_pythons_rules(void **state)
+TEST(slices_follow_pythons_rules)
 {
-    (void)state;
     const rf_slice_attr attr = { .begin = { 1, INT64_MAX }, .end = { 3, INT64_MIN }, .step = { 1, -2 } };
     const rf_tensor_desc in[2] = { f32(RF_SHAPE(2, 3)), f32(RF_SHAPE(4, 5)) };
     static const float expected[6] = { 14, 12, 10, 24, 22, 20 };
@@ -254,9 +243,8 @@ static void slices_follow_pythons_rules(void **state)
 }
 
 /* Columns 0 1 | 2 | 3 4 5 of rows 0 .. and 10 ..: joined, taken apart again, and all parts but the second. */
-static void parts_are_joined_and_taken_apart(void **state)
+TEST(parts_are_joined_and_taken_apart)
 {
-    (void)state;
     float a[4] = { 0, 1, 10, 11 }, b[2] = { 2, 12 }, c[6] = { 3, 4, 5, 13, 14, 15 }, y[12] = { 0 };
     static const float whole[12] = { 0, 1, 2, 3, 4, 5, 10, 11, 12, 13, 14, 15 };
     const rf_concat_attr columns = { 1, 0 }, but_second = { 1, 2 };
@@ -285,9 +273,8 @@ static void parts_are_joined_and_taken_apart(void **state)
 }
 
 /* Rows 2, none, 0, 2, none of three rows; then what row 2 gets back is the sum of two. */
-static void gathers_take_rows_and_add_them_up(void **state)
+TEST(gathers_take_rows_and_add_them_up)
 {
-    (void)state;
     const rf_gather_attr attr = { 0, 0 };
     const rf_tensor_desc in[2] = { f32(RF_SHAPE(3, 2)), { RF_I32, RF_SHAPE(5) } };
     const float x[6] = { 1, 2, 3, 4, 5, 6 }, dy[10] = { 1, 2, 90, 91, 3, 4, 10, 20, 92, 93 };
@@ -311,9 +298,8 @@ static void gathers_take_rows_and_add_them_up(void **state)
     assert_memory_equal(dx, dx_expected, sizeof(dx));
 }
 
-static void references_keep_nan(void **state)
+TEST(references_keep_nan)
 {
-    (void)state;
     for (uint32_t fn = 0; fn < RF_FN_COUNT; fn++) {
         const rf_scalar_info *info = &rf_scalar_table[fn];
         const bool compares =
@@ -329,9 +315,8 @@ static void references_keep_nan(void **state)
     assert_true(rf_scalar_table[RF_FN_POW].reference(1, NAN, 0) == 1);
 }
 
-static void slopes_are_the_derivatives_of_gelu(void **state)
+TEST(slopes_are_the_derivatives_of_gelu)
 {
-    (void)state;
     const rf_scalar_fn pairs[2][2] = { { RF_FN_GELU_ERF, RF_FN_GELU_ERF_SLOPE },
                                        { RF_FN_GELU_TANH, RF_FN_GELU_TANH_SLOPE } };
     for (int p = 0; p < 2; p++)
@@ -357,9 +342,8 @@ static void drop(const rf_dropout_attr *attr, uint32_t first, float *out)
     assert_int_equal(rf_op_dropout.reference(&call, (void *[]){ x, random }, (void *[]){ out }), RF_OK);
 }
 
-static void dropout_depends_on_the_global_position_only(void **state)
+TEST(dropout_depends_on_the_global_position_only)
 {
-    (void)state;
     const rf_dropout_attr front = { 0.5f, 3, 0, 1, PER }, middle = { 0.5f, 3, 0, OUTER, INNER }, common = { 0.5f, 3 };
     float whole[N * PER], part[N * PER];
     drop(&front, 0, whole);
@@ -406,9 +390,8 @@ static rf_node producer(const rf_graph *g, rf_value v)
     return g->values.items[v].producer;
 }
 
-static void chains_join_and_share_inputs_and_steps(void **state)
+TEST(chains_join_and_share_inputs_and_steps)
 {
-    (void)state;
     fixture f = make_graph();
     rf_value sum, product;
     /* x + row, then (x + row) * x: three reads become two inputs. */
@@ -429,9 +412,8 @@ static void chains_join_and_share_inputs_and_steps(void **state)
     rf_graph_destroy(&f.graph);
 }
 
-static void common_subexpressions_are_computed_once(void **state)
+TEST(common_subexpressions_are_computed_once)
 {
-    (void)state;
     fixture f = make_graph();
     /* exp(x), then a program that has exp(x) of its own: exp(x) - (exp(x)), whose steps come to be two. */
     rf_value e, out;
@@ -447,9 +429,8 @@ static void common_subexpressions_are_computed_once(void **state)
     rf_graph_destroy(&f.graph);
 }
 
-static void fusion_stops_at_its_limits(void **state)
+TEST(fusion_stops_at_its_limits)
 {
-    (void)state;
     fixture f = make_graph();
     rf_value row2, out;
     rf_fused fused;
@@ -468,9 +449,8 @@ static void fusion_stops_at_its_limits(void **state)
     rf_graph_destroy(&f.graph);
 }
 
-static void equal_shapes_need_no_sum(void **state)
+TEST(equal_shapes_need_no_sum)
 {
-    (void)state;
     fixture f = make_graph();
     rf_value out;
     assert_int_equal(rf_emit_sum_to_like(f.graph, f.x, f.y, &out), RF_OK);
@@ -508,9 +488,8 @@ static rf_kernel_plan check_plan(const rf_op_call *call, const rf_kernel *kernel
     return plan;
 }
 
-static void large_tensors_are_cut_into_chunks(void **state)
+TEST(large_tensors_are_cut_into_chunks)
 {
-    (void)state;
     const rf_device_caps caps = make_caps(true);
     const rf_elementwise_attr add = one(RF_FN_ADD);
     const rf_tensor_desc in[2] = { f32(RF_SHAPE(1000003, 100)), f32(RF_SHAPE(100)) };
@@ -548,9 +527,8 @@ static const rf_kernel *kernel_named(const rf_op *op, const char *name)
 }
 
 /* Inputs that are read by fours are texels of four, others texels of one; the view of each must fit the device. */
-static void texel_views_fit_their_inputs(void **state)
+TEST(texel_views_fit_their_inputs)
 {
-    (void)state;
     rf_device_caps caps = make_caps(false);
     caps.max_storage_range = 1u << 20;
     caps.subgroup_size = 8;
@@ -610,16 +588,14 @@ static uint32_t kernels_that_cut(rf_shape large, rf_shape repeated)
     return eligible;
 }
 
-static void any_broadcasting_of_large_tensors_is_cut(void **state)
+TEST(any_broadcasting_of_large_tensors_is_cut)
 {
-    (void)state;
     assert_int_equal(kernels_that_cut(RF_SHAPE(4096, 7, 61, 67), RF_SHAPE(4096, 1, 61, 1)), 1);
     assert_int_equal(kernels_that_cut(RF_SHAPE(4096, 7, 4001), RF_SHAPE(4096, 1, 4001)), 2); /* a window with a gap */
 }
 
-static void large_transposes_are_cut_into_boxes(void **state)
+TEST(large_transposes_are_cut_into_boxes)
 {
-    (void)state;
     const rf_device_caps caps = make_caps(true);
     const int32_t perm[RF_MAX_RANK] = { 1, 0 };
     const rf_tensor_desc in = f32(RF_SHAPE(9001, 8009));
@@ -641,9 +617,8 @@ static void large_transposes_are_cut_into_boxes(void **state)
 }
 
 /* Every element once, wherever the cut falls: along the rows, along a row, backwards. */
-static void large_slices_are_cut_into_boxes(void **state)
+TEST(large_slices_are_cut_into_boxes)
 {
-    (void)state;
     rf_device_caps caps = make_caps(true);
     caps.max_storage_range = 4096;
     static const rf_slice_attr ranges[] = {
@@ -673,9 +648,8 @@ static void large_slices_are_cut_into_boxes(void **state)
 }
 
 /* The chunks of a gather cover every element of x and of y once, and descriptors span them. */
-static void large_gathers_are_cut_into_chunks(void **state)
+TEST(large_gathers_are_cut_into_chunks)
 {
-    (void)state;
     rf_device_caps caps = make_caps(true);
     caps.max_storage_range = 4096;
     static const rf_gather_shape shapes[] = {
@@ -707,9 +681,8 @@ static void large_gathers_are_cut_into_chunks(void **state)
     assert_int_equal(rf_gather_chunk_size(&wide, &caps, 1).choices, 0);
 }
 
-static void wide_grids_fold_into_rows(void **state)
+TEST(wide_grids_fold_into_rows)
 {
-    (void)state;
     rf_device_caps caps = make_caps(true);
     uint32_t grid[3];
     rf_dispatch d = { .spec = { rf_local_size(&caps, RF_FLAT_LOCAL) }, .n_spec = 1 };
@@ -723,9 +696,8 @@ static void wide_grids_fold_into_rows(void **state)
     assert_false(rf_grid_make(&caps, 0, grid));
 }
 
-static void small_programs_take_small_shaders(void **state)
+TEST(small_programs_take_small_shaders)
 {
-    (void)state;
     const rf_device_caps caps = make_caps(false);
     const rf_elementwise_attr relu = one(RF_FN_RELU);
     const rf_tensor_desc in = f32(RF_SHAPE(64, 100));
@@ -742,9 +714,8 @@ static void small_programs_take_small_shaders(void **state)
     rf_kernel_plan_free(&other);
 }
 
-static void magic_division_is_exact(void **state)
+TEST(magic_division_is_exact)
 {
-    (void)state;
     const uint32_t divisors[] = { 1,   2,     3,     5,       7,          13,         64,        255,
                                   641, 65535, 65537, 1000003, 0x3fffffff, 0x40000001, 0x7fffffff };
     for (size_t i = 0; i < sizeof(divisors) / sizeof(divisors[0]); i++) {
@@ -760,33 +731,4 @@ static void magic_division_is_exact(void **state)
     }
 }
 
-TEST_PROGRAM(elementwise_host)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(registry_finds_every_op_by_its_unique_name),
-        cmocka_unit_test(errors_name_the_op_and_the_shapes),
-        cmocka_unit_test(dimensions_collapse),
-        cmocka_unit_test(references_agree_with_known_values),
-        cmocka_unit_test(derivatives_agree_with_differences),
-        cmocka_unit_test(slices_follow_pythons_rules),
-        cmocka_unit_test(parts_are_joined_and_taken_apart),
-        cmocka_unit_test(gathers_take_rows_and_add_them_up),
-        cmocka_unit_test(references_keep_nan),
-        cmocka_unit_test(slopes_are_the_derivatives_of_gelu),
-        cmocka_unit_test(dropout_depends_on_the_global_position_only),
-        cmocka_unit_test(chains_join_and_share_inputs_and_steps),
-        cmocka_unit_test(common_subexpressions_are_computed_once),
-        cmocka_unit_test(fusion_stops_at_its_limits),
-        cmocka_unit_test(equal_shapes_need_no_sum),
-        cmocka_unit_test(large_tensors_are_cut_into_chunks),
-        cmocka_unit_test(texel_views_fit_their_inputs),
-        cmocka_unit_test(any_broadcasting_of_large_tensors_is_cut),
-        cmocka_unit_test(large_transposes_are_cut_into_boxes),
-        cmocka_unit_test(large_slices_are_cut_into_boxes),
-        cmocka_unit_test(large_gathers_are_cut_into_chunks),
-        cmocka_unit_test(wide_grids_fold_into_rows),
-        cmocka_unit_test(small_programs_take_small_shaders),
-        cmocka_unit_test(magic_division_is_exact),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(elementwise_host, NULL, NULL)

@@ -1,13 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which example of the batch elements belong to, against what the references make of a batch whose elements all hold
  * the number of their example. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "../support/expect.h"
 #include "base/memory.h"
@@ -358,9 +353,8 @@ static void check_elements(rf_graph *g, rf_value x, rf_value y, const rf_example
     rf_arena_free(&arena);
 }
 
-static void elements_belong_to_examples(void **state)
+TEST(elements_belong_to_examples)
 {
-    (void)state;
     for (size_t f = 0; f < sizeof(forms) / sizeof(forms[0]); f++) {
         rf_graph *g;
         rf_value x;
@@ -384,8 +378,4 @@ static void elements_belong_to_examples(void **state)
     }
 }
 
-TEST_PROGRAM(examples_host)
-{
-    const struct CMUnitTest tests[] = { cmocka_unit_test(elements_belong_to_examples) };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(examples_host, NULL, NULL)

@@ -1,13 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Fusion of graphs of the library's ops, without a device: which nodes are left, and that results stay. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "../support/expect.h"
 #include "ops/kit.h"
@@ -16,9 +10,8 @@
 
 #define FLOATS(...) ((rf_tensor_desc){ RF_F32, RF_SHAPE(__VA_ARGS__) })
 
-static void test_pool_absorbs_relu_gradient(void **state)
+TEST(test_pool_absorbs_relu_gradient)
 {
-    (void)state;
     rf_graph *g;
     rf_value x, y, pooled, loss, grad;
     rf_arena arena = { 0 };
@@ -118,18 +111,16 @@ static uint32_t fuse_losses(bool multiplied)
 
 /* The mean's gradient is a number that the losses' gradient divides by itself, and which makes the losses and their
  * mean as well. Other quotients are computed before. */
-static void test_losses_and_their_gradient_are_one(void **state)
+TEST(test_losses_and_their_gradient_are_one)
 {
-    (void)state;
     assert_int_equal(fuse_losses(false), 1);
     assert_true(fuse_losses(true) > 1);
 }
 
 /* A dense layer's bias' gradient comes out of the product that its kernel's is, but not where the layer is applied to
  * more than vectors, or where it is read along the other axis. */
-static void test_products_make_the_bias_gradient(void **state)
+TEST(test_products_make_the_bias_gradient)
 {
-    (void)state;
     rf_graph *g;
     rf_value x, kernel, bias, y, loss, grads[2], other;
     rf_arena arena = { 0 };
@@ -263,16 +254,14 @@ static void batch_normalization_takes_five_walks(bool scaled, bool shifted)
     rf_graph_destroy(&g);
 }
 
-static void test_batch_normalization_takes_five_walks(void **state)
+TEST(test_batch_normalization_takes_five_walks)
 {
-    (void)state;
     for (uint32_t form = 0; form < 4; form++) batch_normalization_takes_five_walks(form & 1, form & 2);
 }
 
 /* A broadcast goes where another operand gives the result its shape, and stays where it does that alone. */
-static void test_broadcasts_go_into_what_reads_them(void **state)
+TEST(test_broadcasts_go_into_what_reads_them)
 {
-    (void)state;
     for (int alone = 0; alone < 2; alone++) {
         rf_graph *g;
         rf_value x, v, wide, y;
@@ -291,7 +280,7 @@ static void test_broadcasts_go_into_what_reads_them(void **state)
 /* A small classifier: the convolution pools, and its kernel's and bias' gradients come of that of the maxima; the
  * product behind the ReLU's gradient takes its mask, and the gradient of the losses makes their mean and says which
  * predictions are right. */
-static void test_a_classifier_is_short(void **state)
+TEST(test_a_classifier_is_short)
 {
     static const char divisor_object;
     (void)state;
@@ -358,9 +347,8 @@ static void test_a_classifier_is_short(void **state)
 
 /* Gradients of weights that were cast to 16 bits are made in f32: not rounded, and nothing casts them. A gradient that
  * something else reads as well stays what it was. */
-static void test_products_make_f32(void **state)
+TEST(test_products_make_f32)
 {
-    (void)state;
     static const rf_shape image = { 4, { 1, 4, 4, 2 } };
     for (int read_twice = 0; read_twice < 2; read_twice++) {
         rf_graph *g;
@@ -393,16 +381,4 @@ static void test_products_make_f32(void **state)
     }
 }
 
-TEST_PROGRAM(fusion_host)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_pool_absorbs_relu_gradient),
-        cmocka_unit_test(test_losses_and_their_gradient_are_one),
-        cmocka_unit_test(test_products_make_the_bias_gradient),
-        cmocka_unit_test(test_batch_normalization_takes_five_walks),
-        cmocka_unit_test(test_broadcasts_go_into_what_reads_them),
-        cmocka_unit_test(test_a_classifier_is_short),
-        cmocka_unit_test(test_products_make_f32),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(fusion_host, NULL, NULL)

@@ -4,13 +4,8 @@
  * and has its input's shape. AddressSanitizer watches over what the rules hold while the graph grows. Numbers are
  * test_ops's matter.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include <ringfire/common.h>
 
@@ -55,9 +50,8 @@ static void differentiate(const rf_op *op, const rf_op_case *c, uint32_t output,
     rf_graph_destroy(&t.graph);
 }
 
-static void gradients_are_built(void **state)
+TEST(gradients_are_built)
 {
-    (void)state;
     uint32_t num_ops, built = 0;
     const rf_op *const *ops = rf_ops_all(&num_ops);
     for (uint32_t n = 0; n < num_ops; n++)
@@ -79,8 +73,4 @@ static void gradients_are_built(void **state)
     printf("%u gradients\n", built);
 }
 
-TEST_PROGRAM(gradients_host)
-{
-    const struct CMUnitTest tests[] = { cmocka_unit_test(gradients_are_built) };
-    return cmocka_run_group_tests_name("gradients_host", tests, NULL, NULL);
-}
+TESTS(gradients_host, NULL, NULL)

@@ -4,14 +4,9 @@
  * itself eligible keeps to the device's limits, and something is eligible.
  */
 #include <inttypes.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "../skip.h"
 #include "../support/invented.h"
@@ -119,9 +114,8 @@ static rf_op_call call_of(const rf_op *op, const rf_op_case *test_case)
     return call;
 }
 
-static void eligible_kernels_keep_to_limits(void **state)
+TEST(eligible_kernels_keep_to_limits)
 {
-    (void)state;
     uint32_t num_ops, plans = 0;
     const rf_op *const *ops = rf_ops_all(&num_ops);
     for (uint32_t o = 0; o < num_ops; o++) {
@@ -162,9 +156,8 @@ static uint64_t longest_loop(const rf_op *op, const rf_op_case *test_case)
 
 /* The dimension that an op loops over has a length of its own, or its cases contain one that a driver with a limit
  * would break off: the walk over the cases then shows that the plans for that driver add everything up. */
-static void loops_are_tested_beyond_the_limit(void **state)
+TEST(loops_are_tested_beyond_the_limit)
 {
-    (void)state;
     enum { SHORT = 256, LIMIT = 32767 }; /* the latter is lavapipe's */
     /* A recurrent layer's units, whose square a descriptor spans; sums in so many slices that those of all that a
      * descriptor spans are short; and what has the slices of batch_moments. */
@@ -189,9 +182,8 @@ static void loops_are_tested_beyond_the_limit(void **state)
 }
 
 /* Where there are several tiles, more of them where order does not count; and where there is a kernel for it. */
-static void attention_is_fused_where_it_pays(void **state)
+TEST(attention_is_fused_where_it_pays)
 {
-    (void)state;
 #ifdef RF_NO_SOFTWARE_KERNELS
     SKIP("the library was built without software_kernels");
 #endif
@@ -217,9 +209,8 @@ static const rf_kernel *best_kernel(const rf_op_call *call, const rf_device_caps
 
 /* GPUs walk tiles from shared memory, whatever there is of it, and rows one by one only where widths are odd or large.
  */
-static void attention_takes_tiles_on_gpus(void **state)
+TEST(attention_takes_tiles_on_gpus)
 {
-    (void)state;
     static const struct {
         uint32_t shared;
         int64_t length, width;
@@ -294,9 +285,8 @@ static bool takes(const rf_op_call *call, const rf_device_caps *caps, const char
 
 /* Large tiles where there are enough of them, smaller ones and parts where a device would stand idle; what a device
  * has no room for is left out. */
-static void tiles_follow_the_device(void **state)
+TEST(tiles_follow_the_device)
 {
-    (void)state;
     static const struct {
         rf_driver driver;
         uint32_t units, shared;
@@ -323,9 +313,8 @@ static void tiles_follow_the_device(void **state)
 
 /* A product of few rows or columns is shared out along its summands: at weights' gradients, at layers of one output, at
  * logits. Where both are many it is not, and never on a CPU. */
-static void thin_products_share_their_sums(void **state)
+TEST(thin_products_share_their_sums)
 {
-    (void)state;
     static const struct {
         int64_t m, n, k;
         bool thin;
@@ -345,9 +334,8 @@ static void thin_products_share_their_sums(void **state)
 }
 
 /* GPUs look for places in shared memory where a table has up to thousands of rows; for more they sort. */
-static void few_choices_are_marked(void **state)
+TEST(few_choices_are_marked)
 {
-    (void)state;
     static const struct {
         int64_t choices, inner, places;
         const char *kernel;
@@ -371,9 +359,8 @@ static void few_choices_are_marked(void **state)
 }
 
 /* Parts cover the sum, none is empty, and they are there where there is nothing else to do side by side. */
-static void sums_are_cut_where_tiles_are_few(void **state)
+TEST(sums_are_cut_where_tiles_are_few)
 {
-    (void)state;
     const rf_device_caps small = gpu(RF_DRIVER_NVIDIA, 4, 49152), large = gpu(RF_DRIVER_NVIDIA, 132, 49152);
     for (uint32_t t = 0; t < RF_BLOCK_TILES; t++)
         for (int64_t k = 1; k < 300000; k = k * 3 + 1) {
@@ -397,9 +384,8 @@ static void sums_are_cut_where_tiles_are_few(void **state)
 }
 
 /* A part takes a counter for each tile, which the plan asks for; whole sums take none. */
-static void parts_are_counted(void **state)
+TEST(parts_are_counted)
 {
-    (void)state;
     const rf_device_caps caps = gpu(RF_DRIVER_NVIDIA, 132, 49152);
     const rf_op_call deep = product(64, 64, 20000), wide = product(4096, 4096, 64);
     rf_kernel_plan plan = { 0 };
@@ -417,9 +403,8 @@ static void parts_are_counted(void **state)
 }
 
 /* Tiles that compilers of small devices were seen to spill or refuse. */
-static void large_tiles_need_registers(void **state)
+TEST(large_tiles_need_registers)
 {
-    (void)state;
     static const rf_conv2d_attr attr = { .stride = { 1, 1 }, .dilation = { 1, 1 }, .groups = 1 };
     static const struct {
         rf_driver driver;
@@ -449,9 +434,8 @@ static void large_tiles_need_registers(void **state)
 
 /* Where an invocation has 128 registers: convolutions, whose addresses take some, have smaller tiles than products.
  * Sums of parts have them wherever it is not known to have more. */
-static void few_registers_need_small_tiles(void **state)
+TEST(few_registers_need_small_tiles)
 {
-    (void)state;
     static const rf_conv2d_attr attr = { .stride = { 1, 1 }, .dilation = { 1, 1 }, .groups = 1 };
     rf_device_caps caps = gpu(RF_DRIVER_INTEL, 32, 65536);
     const rf_device_caps many = gpu(RF_DRIVER_AMD, 32, 65536);
@@ -480,9 +464,8 @@ static void few_registers_need_small_tiles(void **state)
 
 /* Products in 16 bits of whole tiles, where there are enough of them and the device has the registers: on an H200 twice
  * as fast at 4096 as tiles of 64 x 64, which are faster at 1024. */
-static void large_products_have_whole_tiles(void **state)
+TEST(large_products_have_whole_tiles)
 {
-    (void)state;
     static const struct {
         int64_t m, n, k;
         uint32_t ta, tb;
@@ -520,9 +503,8 @@ static void large_products_have_whole_tiles(void **state)
     assert_string_equal(best_kernel(&weights, &caps)->name, "coop_xl");
 }
 
-static void whole_tiles_need_registers_and_matrices(void **state)
+TEST(whole_tiles_need_registers_and_matrices)
 {
-    (void)state;
     static const struct {
         rf_driver driver;
         uint32_t shared;
@@ -545,9 +527,8 @@ static void whole_tiles_need_registers_and_matrices(void **state)
 }
 
 /* The subgroups that shaders ask for are among those that the device has. */
-static void block_widths(void **state)
+TEST(block_widths)
 {
-    (void)state;
     static const struct {
         rf_driver driver;
         bool full;
@@ -569,9 +550,8 @@ static void block_widths(void **state)
 
 /* A gradient by the image with strides is as many plain ones as there are phases: none of them has more taps than meet
  * its pixels. */
-static void strided_gradients_multiply_no_zeros(void **state)
+TEST(strided_gradients_multiply_no_zeros)
 {
-    (void)state;
     const rf_device_caps caps = gpu(RF_DRIVER_NVIDIA, 132, 49152);
     static const struct {
         int32_t stride, dilation, taps;
@@ -600,9 +580,8 @@ static void strided_gradients_multiply_no_zeros(void **state)
 
 /* Software devices insert few elements and sort many, other devices sort; a long row takes no dispatch for each step.
  */
-static void many_elements_are_sorted(void **state)
+TEST(many_elements_are_sorted)
 {
-    (void)state;
     const struct {
         int32_t columns, k;
         bool inserts;
@@ -646,9 +625,8 @@ static rf_op_call recurrent_layer(bool grad, const rf_rnn_attr *attr, int64_t ro
 }
 
 /* GPUs with registers walk all steps in one dispatch; with how many fours of weights in an invocation's registers. */
-static void layers_are_walked_where_weights_are_held(void **state)
+TEST(layers_are_walked_where_weights_are_held)
 {
-    (void)state;
     static const rf_rnn_attr gru = { .kind = RF_RNN_GRU }, before = { .kind = RF_RNN_GRU, .reset_before = 1 };
     static const rf_rnn_attr lstm = { .kind = RF_RNN_LSTM }, simple = { .kind = RF_RNN_SIMPLE };
     static const struct {
@@ -684,26 +662,4 @@ static void layers_are_walked_where_weights_are_held(void **state)
     }
 }
 
-TEST_PROGRAM(plans_host)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(eligible_kernels_keep_to_limits),
-        cmocka_unit_test(loops_are_tested_beyond_the_limit),
-        cmocka_unit_test(attention_is_fused_where_it_pays),
-        cmocka_unit_test(attention_takes_tiles_on_gpus),
-        cmocka_unit_test(tiles_follow_the_device),
-        cmocka_unit_test(thin_products_share_their_sums),
-        cmocka_unit_test(few_choices_are_marked),
-        cmocka_unit_test(sums_are_cut_where_tiles_are_few),
-        cmocka_unit_test(parts_are_counted),
-        cmocka_unit_test(large_tiles_need_registers),
-        cmocka_unit_test(layers_are_walked_where_weights_are_held),
-        cmocka_unit_test(few_registers_need_small_tiles),
-        cmocka_unit_test(large_products_have_whole_tiles),
-        cmocka_unit_test(whole_tiles_need_registers_and_matrices),
-        cmocka_unit_test(block_widths),
-        cmocka_unit_test(strided_gradients_multiply_no_zeros),
-        cmocka_unit_test(many_elements_are_sorted),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(plans_host, NULL, NULL)

@@ -4,14 +4,8 @@
  * what inference refuses, gradients that follow the batch, and plans for devices that do not exist.
  */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "../support/expect.h"
 #include "ops/kit.h"
@@ -49,9 +43,8 @@ static void expect(const rf_op *op, const void *attr, const rf_tensor_desc *desc
 #define EXPECT(op, attr, descs, in, ...)                                                                               \
     expect(&rf_op_##op, attr, descs, in, (uint32_t)(sizeof(in) / sizeof((in)[0])), (const float[]){ __VA_ARGS__ })
 
-static void test_reduce_references(void **state)
+TEST(test_reduce_references)
 {
-    (void)state;
     const rf_tensor_desc desc[] = { F32(2, 3) };
     float x[] = { 1, -2, 3, 4, 5, -6 };
     void *in[] = { x };
@@ -67,9 +60,8 @@ static void test_reduce_references(void **state)
 }
 
 /* Blocks have 1024 elements; LAMB's steps are 2 / (2 + 1) + 3 / 2 and 4 / (4 + 1) + 4 / 2. */
-static void test_block_references(void **state)
+TEST(test_block_references)
 {
-    (void)state;
     static float ones[1025];
     float x[] = { 3, 4 }, m[] = { 1, 2 }, v[] = { 4, 16 };
     float hyper[RF_HYPER_COUNT] = {
@@ -93,9 +85,8 @@ static void test_block_references(void **state)
     FAILS(rf_op_lamb_norms.infer(&call), RF_ERROR_INVALID_ARGUMENT, "lamb_norms: there are 5 hyperparameters");
 }
 
-static void test_row_references(void **state)
+TEST(test_row_references)
 {
-    (void)state;
     const float log2f_ = logf(2), log4f_ = logf(4);
     /* exponentials 1, 1, 2; and ones that overflow unless the maximum is taken off first */
     float x[] = { 0, 0, log2f_, 1000, 1000, 1000 };
@@ -143,9 +134,8 @@ static void test_row_references(void **state)
     EXPECT(recurrence, (&(rf_recurrence_attr){ 1 }), steps, steps_in, 14, 4, 0);
 }
 
-static void test_loss_references(void **state)
+TEST(test_loss_references)
 {
-    (void)state;
     const rf_loss_attr logits = { 1 }, probabilities = { 0 };
     const float log2f_ = logf(2), log4f_ = logf(4);
     int32_t labels[] = { 2, 0, 3, -1 };
@@ -178,9 +168,8 @@ static void test_loss_references(void **state)
 }
 
 /* Rows of mean 4 and variance 16, and of mean square 12.5. */
-static void test_norm_references(void **state)
+TEST(test_norm_references)
 {
-    (void)state;
     const rf_layer_norm_attr full = { 9, 0, 1, 1 }, rms = { 3.5f, 1, 0, 0 }, scaled = { 9, 0, 1, 0 };
     const rf_tensor_desc descs[] = { F32(1, 2), F32(2), F32(2) };
     float x[] = { 0, 8 }, gamma[] = { 1, 2 }, beta[] = { 10, 0 }, legs[] = { 3, 4 }, y[2], mean, inverse,
@@ -204,9 +193,8 @@ static void test_norm_references(void **state)
     EXPECT(layer_norm_grad, &scaled, grad, grad_in, -0.036f, 0.036f);
 }
 
-static void test_label_references(void **state)
+TEST(test_label_references)
 {
-    (void)state;
     int32_t labels[] = { 1, 5, 0 };
     const rf_tensor_desc desc[] = { I32(3), F32(3, 2) };
     void *hot_in[] = { labels };
@@ -220,9 +208,8 @@ static void test_label_references(void **state)
     EXPECT(accuracy, NULL, hot_desc, one_hot_in, 0, 1, 1);
 }
 
-static void test_pool_references(void **state)
+TEST(test_pool_references)
 {
-    (void)state;
     const rf_tensor_desc desc[] = { F32(1, 3, 3, 1) };
     float x[] = { 1, 4, 2, 4, 3, 8, 5, 6, 7 };
     void *in[] = { x };
@@ -250,9 +237,8 @@ static void test_pool_references(void **state)
 }
 
 /* NaN in, NaN out. argmax tells the first of several, max pooling's gradient goes to the last. */
-static void test_nan_references(void **state)
+TEST(test_nan_references)
 {
-    (void)state;
     float x[] = { 1, NAN, 3, NAN, 4, INFINITY };
     void *in[] = { x };
     const rf_tensor_desc rows[] = { F32(2, 3) }, image[] = { F32(1, 2, 3, 1) };
@@ -283,9 +269,8 @@ static void test_nan_references(void **state)
     EXPECT(crossentropy_grad, &probabilities, dense, dense_grad_in, NAN, NAN, NAN, 1, 1, -1);
 }
 
-static void test_top_k_reference(void **state)
+TEST(test_top_k_reference)
 {
-    (void)state;
     float x[] = { 1, 5, -0.0f, 5, 0, 9, NAN, 3, -INFINITY, NAN, INFINITY, 3 }, y[6];
     int32_t at[6];
     rf_op_call call = {
@@ -312,9 +297,8 @@ static void test_top_k_reference(void **state)
     assert_memory_equal(order, ((int32_t[]){ 5, 1, 3, 0, 2, 4, 4, 1, 5, 2, 0, 3 }), sizeof(order));
 }
 
-static void test_metric_reference(void **state)
+TEST(test_metric_reference)
 {
-    (void)state;
     /* 2^24 cannot hold one more in a float; the compensation does */
     float metric[4] = { 16777216.0f, 0, 100, 0 }, x[3] = { 1, 1, 1 }, w[3] = { 1, 0, 2 };
     rf_op_call call = { .op = &rf_op_metric_accumulate, .n_in = 2, .in = { F32(4), F32(3), F32(3) } };
@@ -351,9 +335,8 @@ static void refuse(const rf_op *op, const void *attr, const rf_tensor_desc *in, 
         refuse(&rf_op_##op, attr, in_, RF_LENGTH(in_), part);                                                          \
     } while (0)
 
-static void test_refusals(void **state)
+TEST(test_refusals)
 {
-    (void)state;
     REFUSE(reduce, (&(rf_reduce_attr){ RF_REDUCE_KIND_SUM, 4, 0 }), "[2,3]", F32(2, 3));
     REFUSE(reduce, NULL, "i32", I32(2, 3));
     REFUSE(reduce, NULL, "[2,0]", F32(2, 0));
@@ -378,9 +361,8 @@ static void test_refusals(void **state)
 
 /* ---- graphs ---- */
 
-static void test_mean_gradient_follows_batch(void **state)
+TEST(test_mean_gradient_follows_batch)
 {
-    (void)state;
     rf_graph *g;
     rf_value x, rows, loss, grad;
     rf_arena arena = { 0 };
@@ -491,9 +473,8 @@ static void check_plan(const rf_op_call *call, const rf_device_caps *caps, const
         if (written[i] != rf_tensor_bytes(&call->out[i])) fail_msg("%s: output %u is not written", where, i);
 }
 
-static void test_plans(void **state)
+TEST(test_plans)
 {
-    (void)state;
     uint32_t plans = 0, cut = 0;
     for (uint32_t o = 0; o < RF_LENGTH(ops); o++)
         for (uint32_t c = 0; c < rf_op_cases(ops[o])->count; c++)
@@ -527,22 +508,4 @@ static void test_plans(void **state)
     assert_true(cut > 20);
 }
 
-TEST_PROGRAM(reduction_host)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_reduce_references),
-        cmocka_unit_test(test_block_references),
-        cmocka_unit_test(test_row_references),
-        cmocka_unit_test(test_loss_references),
-        cmocka_unit_test(test_norm_references),
-        cmocka_unit_test(test_label_references),
-        cmocka_unit_test(test_pool_references),
-        cmocka_unit_test(test_nan_references),
-        cmocka_unit_test(test_top_k_reference),
-        cmocka_unit_test(test_metric_reference),
-        cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_mean_gradient_follows_batch),
-        cmocka_unit_test(test_plans),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(reduction_host, NULL, NULL)

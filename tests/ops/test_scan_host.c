@@ -1,12 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which kernels of scans take which rows: how long loops may be. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "../support/expect.h"
 #include "ops/kit.h"
@@ -48,18 +42,11 @@ static void check_scan_of_long_rows(const rf_op *op)
     }
 }
 
-static void test_scans_of_long_rows(void **state)
+TEST(test_scans_of_long_rows)
 {
-    (void)state;
     check_scan_of_long_rows(&rf_op_cumsum);
     check_scan_of_long_rows(&rf_op_cumprod);
     check_scan_of_long_rows(&rf_op_recurrence);
 }
 
-TEST_PROGRAM(scan_host)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_scans_of_long_rows),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(scan_host, NULL, NULL)

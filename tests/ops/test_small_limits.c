@@ -5,14 +5,9 @@
  * device.
  */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "../skip.h"
 #include "base/error.h"
@@ -201,9 +196,8 @@ static void check_all(rf_exec *exec)
     }
 }
 
-static void kernels_keep_to_small_limits(void **state)
+TEST(kernels_keep_to_small_limits)
 {
-    (void)state;
     rf_gpu *gpu = NULL;
     if (rf_gpu_create(NULL, &gpu) < 0) SKIP("%s", rf_error_message());
     rf_device_info infos[8];
@@ -221,8 +215,4 @@ static void kernels_keep_to_small_limits(void **state)
     rf_gpu_destroy(&gpu);
 }
 
-TEST_PROGRAM(small_limits)
-{
-    const struct CMUnitTest tests[] = { cmocka_unit_test(kernels_keep_to_small_limits) };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(small_limits, NULL, NULL)

@@ -1,14 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Enlarging images without a device: the references against numbers worked out on paper, messages, plans. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "../support/op_call.h"
 #include "ops/kit.h"
@@ -21,9 +16,8 @@ static rf_tensor_desc f32(rf_shape shape)
 }
 
 /* Between the middles of 0 and 8, and of 16 and 24: half a pixel at each end repeats the border. */
-static void images_are_enlarged(void **state)
+TEST(images_are_enlarged)
 {
-    (void)state;
     const rf_upsample_attr twice = { { 1, 2 }, RF_INTERPOLATION_BILINEAR },
                            thrice = { { 3, 1 }, RF_INTERPOLATION_BILINEAR },
                            repeat = { { 2, 3 }, RF_INTERPOLATION_NEAREST };
@@ -61,9 +55,8 @@ static void images_are_enlarged(void **state)
     for (int i = 0; i < 4; i++) assert_true(fabsf(dx[i] - sums[i]) < 1e-6f);
 }
 
-static void errors_name_the_shapes(void **state)
+TEST(errors_name_the_shapes)
 {
-    (void)state;
     const rf_tensor_desc odd = f32(RF_SHAPE(3, 4));
     const rf_upsample_attr twice = { { 2, 2 }, RF_INTERPOLATION_NEAREST }, none_of_it = { { 2, 0 }, 0 },
                            unknown = { { 2, 2 }, 2 }, far = { { 512, 512 }, 0 };
@@ -78,9 +71,8 @@ static void errors_name_the_shapes(void **state)
 }
 
 /* Plans for a device whose descriptors span 64 KiB: images of repeated pixels are cut into lines, others are not. */
-static void large_images_are_cut(void **state)
+TEST(large_images_are_cut)
 {
-    (void)state;
     rf_device_caps caps = { .driver = RF_DRIVER_OTHER,
                             .subgroup_size = 32,
                             .max_workgroup_size = { 1024, 1024, 64 },
@@ -109,12 +101,4 @@ static void large_images_are_cut(void **state)
     }
 }
 
-TEST_PROGRAM(upsample_host)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(images_are_enlarged),
-        cmocka_unit_test(errors_name_the_shapes),
-        cmocka_unit_test(large_images_are_cut),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(upsample_host, NULL, NULL)

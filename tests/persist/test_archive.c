@@ -4,17 +4,13 @@
 #include <fcntl.h>
 #include <msgpack.h>
 #include <pthread.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "../skip.h"
 #include "../support/folder.h"
@@ -40,18 +36,16 @@ static void assert_ok(rf_result r)
 }
 
 /* Published vectors: doc/xxhash_spec.md's implementation over its own sanity buffer; zstd computes the same. */
-static void test_xxh64(void **state)
+TEST(test_xxh64)
 {
-    (void)state;
     assert_true(rf_xxh64("", 0) == 0xEF46DB3751D8E999u);
     assert_true(rf_xxh64("a", 1) == 0xD24EC4F1A98C6E5Bu);
     assert_true(rf_xxh64("abc", 3) == 0x44BC2CF5AD770999u);
     assert_true(rf_xxh64("Nobody inspects the spammish repetition", 39) == 0xFBCEA83C8A378BF1u);
 }
 
-static void test_transpose(void **state)
+TEST(test_transpose)
 {
-    (void)state;
     uint8_t in[8 * 200], out[8 * 200], back[8 * 200];
     for (size_t i = 0; i < sizeof(in); i++) in[i] = (uint8_t)(i * 7 + i / 256);
     for (size_t element = 1; element <= 8; element *= 2) {
@@ -64,9 +58,8 @@ static void test_transpose(void **state)
     }
 }
 
-static void test_round_trips(void **state)
+TEST(test_round_trips)
 {
-    (void)state;
     static const int64_t sizes[] = { 1, 15, 17, 1000, 100003, 700001 };
     static const rf_save_params params[] = { { .threads = 1 }, { .threads = 3 }, { .no_compression = true },
                                              { .level = 19 },  { .level = -3 },  { .threads = 64, .level = 5 } };
@@ -92,9 +85,8 @@ static void test_round_trips(void **state)
 }
 
 /* The same file whatever the number of threads. */
-static void test_deterministic(void **state)
+TEST(test_deterministic)
 {
-    (void)state;
     sample s;
     sample_make(&s, 3, 400000);
     memory_files files = { 0 };
@@ -108,9 +100,8 @@ static void test_deterministic(void **state)
     sample_free(&s);
 }
 
-static void test_single_tensor_touches_its_bytes_only(void **state)
+TEST(test_single_tensor_touches_its_bytes_only)
 {
-    (void)state;
     sample s;
     sample_make(&s, 5, 300000);
     memory_files files = { 0 };
@@ -137,9 +128,8 @@ static void test_single_tensor_touches_its_bytes_only(void **state)
     sample_free(&s);
 }
 
-static void test_compresses(void **state)
+TEST(test_compresses)
 {
-    (void)state;
     enum { N = 1 << 20 };
     float *data = malloc(N * sizeof(float));
     assert_non_null(data);
@@ -163,9 +153,8 @@ static void test_compresses(void **state)
     free(data);
 }
 
-static void test_many_tiny_tensors(void **state)
+TEST(test_many_tiny_tensors)
 {
-    (void)state;
     enum { N = 100000 };
     rf_archive_tensor *tensors = calloc(N, sizeof(*tensors));
     char(*names)[16] = calloc(N, sizeof(*names));
@@ -197,9 +186,8 @@ static void test_many_tiny_tensors(void **state)
 }
 
 /* The header is msgpack to others, too. */
-static void test_header_is_msgpack(void **state)
+TEST(test_header_is_msgpack)
 {
-    (void)state;
     sample s;
     sample_make(&s, 9, 5000);
     memory_files files = { 0 };
@@ -221,9 +209,8 @@ static void test_header_is_msgpack(void **state)
     sample_free(&s);
 }
 
-static void test_texts(void **state)
+TEST(test_texts)
 {
-    (void)state;
     sample s;
     sample_make(&s, 4, 10);
     rf_archive *a;
@@ -250,9 +237,8 @@ static void test_texts(void **state)
 }
 
 /* Long byte strings are shown in part, yet every byte tells. */
-static void test_long_bytes(void **state)
+TEST(test_long_bytes)
 {
-    (void)state;
     uint8_t bytes[40] = { 0 };
     const rf_archive_value value = { .name = "state", .kind = RF_VALUE_BYTES, .bytes = bytes, .size = sizeof(bytes) };
     const rf_archive_contents contents = { .type = "test", .values = &value, .num_values = 1 };
@@ -275,9 +261,8 @@ static void expect(rf_result expected, const char *part, rf_result r)
         fail_msg("%s '%s' instead of %s '%s'", rf_result_name(r), rf_error_message(), rf_result_name(expected), part);
 }
 
-static void test_wrong_use(void **state)
+TEST(test_wrong_use)
 {
-    (void)state;
     const float data[2] = { 1, 2 };
     rf_archive_tensor t[2] = { { "a", RF_F32, RF_SHAPE(2), data }, { "a", RF_F32, RF_SHAPE(2), data } };
     expect(RF_ERROR_INVALID_ARGUMENT, "'a'", rf_archive_save(path, t, 2, NULL));
@@ -331,9 +316,8 @@ static void *read_all(void *argument)
     return NULL;
 }
 
-static void test_reads_from_several_threads(void **state)
+TEST(test_reads_from_several_threads)
 {
-    (void)state;
     sample s;
     sample_make(&s, 6, 2500000); /* f32 is 10 MB: such reads start threads of their own */
     rf_archive *a;
@@ -354,9 +338,8 @@ static void test_reads_from_several_threads(void **state)
 }
 
 /* A disk that is full, as far as one process can make one: files may have 100 kB. */
-static void test_file_size_limit(void **state)
+TEST(test_file_size_limit)
 {
-    (void)state;
     sample small, big;
     sample_make(&small, 1, 100);
     sample_make(&big, 2, 100000);
@@ -382,9 +365,10 @@ static void test_file_size_limit(void **state)
     sample_free(&big);
 }
 
-static void test_large(void **state)
+static room_test *large_tests;
+
+TEST_OF(large_tests, test_large)
 {
-    (void)state;
     const int64_t n = 75000000;
     float *data = malloc((size_t)n * sizeof(float)), *out = malloc((size_t)n * sizeof(float));
     assert_true(data && out);
@@ -430,9 +414,8 @@ static uint64_t count_reads(void)
 }
 
 /* Reading a small tensor is one read: the system is not asked how many cores there are. */
-static void one_read_each(void **state)
+TEST(one_read_each)
 {
-    (void)state;
     enum { COUNT = 2000 };
     static float values[COUNT];
     static char names[COUNT][16];
@@ -458,24 +441,6 @@ static void one_read_each(void **state)
 
 TEST_PROGRAM(archive)
 {
-    const struct CMUnitTest quick[] = {
-        cmocka_unit_test(test_xxh64),
-        cmocka_unit_test(test_transpose),
-        cmocka_unit_test(test_round_trips),
-        cmocka_unit_test(test_deterministic),
-        cmocka_unit_test(test_single_tensor_touches_its_bytes_only),
-        cmocka_unit_test(test_compresses),
-        cmocka_unit_test(test_many_tiny_tensors),
-        cmocka_unit_test(one_read_each),
-        cmocka_unit_test(test_header_is_msgpack),
-        cmocka_unit_test(test_texts),
-        cmocka_unit_test(test_long_bytes),
-        cmocka_unit_test(test_wrong_use),
-        cmocka_unit_test(test_reads_from_several_threads),
-        cmocka_unit_test(test_file_size_limit),
-    };
-    const struct CMUnitTest large[] = { cmocka_unit_test(test_large) };
-    if (argc > 1 && strcmp(argv[1], "large") == 0)
-        return cmocka_run_group_tests(large, make_directory, remove_directory);
-    return cmocka_run_group_tests(quick, make_directory, remove_directory);
+    if (argc > 1 && strcmp(argv[1], "large") == 0) return room_tests_run(large_tests, make_directory, remove_directory);
+    return room_tests_run(own_tests, make_directory, remove_directory);
 }

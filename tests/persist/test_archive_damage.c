@@ -1,12 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* No flipped bit and no cut goes unnoticed. */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "memory_files.h"
 #include "sample.h"
@@ -41,9 +37,8 @@ static uint64_t flip_bits(memory_files *files, uint64_t flips)
     return flips;
 }
 
-static void test_bit_flips(void **state)
+TEST(test_bit_flips)
 {
-    (void)state;
     uint64_t total = 0;
     for (int kind = 0; kind < 6; kind++) {
         sample s;
@@ -63,9 +58,8 @@ static void test_bit_flips(void **state)
     assert_true(total >= 10000);
 }
 
-static void test_cuts(void **state)
+TEST(test_cuts)
 {
-    (void)state;
     sample s;
     sample_make(&s, 3, 20000);
     memory_files files = { 0 };
@@ -97,9 +91,8 @@ static void test_cuts(void **state)
 }
 
 /* The message says which tensor. */
-static void test_damaged_tensor_is_named(void **state)
+TEST(test_damaged_tensor_is_named)
 {
-    (void)state;
     sample s;
     sample_make(&s, 3, 2000);
     memory_files files = { 0 };
@@ -122,12 +115,4 @@ static void test_damaged_tensor_is_named(void **state)
     sample_free(&s);
 }
 
-TEST_PROGRAM(archive_damage)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_bit_flips),
-        cmocka_unit_test(test_cuts),
-        cmocka_unit_test(test_damaged_tensor_is_named),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(archive_damage, NULL, NULL)

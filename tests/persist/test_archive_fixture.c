@@ -5,13 +5,9 @@
  * of the version they are called after; their contents follow from the formulas below, which read_checkpoint.py
  * repeats.
  */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "base/half.h"
 #include "sample.h"
@@ -67,9 +63,8 @@ static void make(sample *s)
     s->contents = (rf_archive_contents){ "checkpoint", s->tensors, NUM_TENSORS, s->values, 4 };
 }
 
-static void test_fixtures(void **state)
+TEST(test_fixtures)
 {
-    (void)state;
     static const char *const names[] = { "version1", "version1-raw", "version2" };
     sample s;
     make(&s);
@@ -102,6 +97,5 @@ TEST_PROGRAM(archive_fixture)
     if (argc > 2 && strcmp(argv[1], "write") == 0) return write_file(argv[2], argc > 3 ? argv[3] : "");
     if (argc != 2) return 2;
     fixtures = argv[1];
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_fixtures) };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return room_tests_run(own_tests, NULL, NULL);
 }

@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Files made to harm, with right checksums: refused in under a second, in memory no larger than the file and 64 MiB. */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-#include <cmocka.h>
 #include <jansson.h>
 #include <msgpack.h>
 #include <zstd.h>
@@ -198,9 +195,8 @@ static void refuse(const char *what, rf_result r)
     refuse_for(what, r, "");
 }
 
-static void test_names(void **state)
+TEST(test_names)
 {
-    (void)state;
     static const char *const good[] = { "a", "a/b", "...", "a.b/..c", "\xc3\xbc", "a\\\\b" };
     static const char *const bad[][2] = {
         { "", "a name is empty" },
@@ -229,9 +225,8 @@ static void test_names(void **state)
     assert_int_equal(check_name(name), RF_OK);
 }
 
-static void test_tensors(void **state)
+TEST(test_tensors)
 {
-    (void)state;
     static const char *const good[] = {
         "[['a','f32',[2],56,[[false,[[8,8,false,'#hash']]]]]]",
         "[['a','f32',[2],56,[[true,[[8,8,false,'#hash']]]]]]",
@@ -303,9 +298,8 @@ static void test_tensors(void **state)
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) refuse(bad[i], check_tensors(bad[i]));
 }
 
-static void test_headers(void **state)
+TEST(test_headers)
 {
-    (void)state;
     static const char *const good[] = {
         "{'type':'t','values':{},'tensors':[]}",
         "{'type':'t','values':{'a':1,'b':1.5,'c':'x','d':'','e':'#most'},'tensors':[]}",
@@ -338,9 +332,8 @@ static void test_headers(void **state)
 }
 
 /* Headers as bytes: counts of what is not there, nesting, cuts anywhere. */
-static void test_counts(void **state)
+TEST(test_counts)
 {
-    (void)state;
 #define TYPE "\x83\xa4type\xa1t"
 #define VALUES "\xa6values"
 #define TENSORS "\xa7tensors"
@@ -388,9 +381,8 @@ static void test_counts(void **state)
 }
 
 /* As many entries as a header can hold: accepted, but in bounds. */
-static void test_largest_header(void **state)
+TEST(test_largest_header)
 {
-    (void)state;
     uint8_t *header = malloc(RF_ARCHIVE_MAX_HEADER + 1);
     assert_non_null(header);
     static const char head[] = "\x83\xa4type\xa1t\xa6values\x80\xa7tensors\xdd";
@@ -429,9 +421,8 @@ static void test_largest_header(void **state)
 }
 
 /* Frames that hold more, or something else, than they say. */
-static void test_bombs(void **state)
+TEST(test_bombs)
 {
-    (void)state;
     const size_t raw = 64u << 20;
     uint8_t *zeros = calloc(raw, 1), *packed = malloc(ZSTD_compressBound(raw));
     assert_true(zeros && packed);
@@ -544,9 +535,8 @@ static rf_result look_through(const rf_file_ops *ops)
     return r;
 }
 
-static void test_hundred_thousand(void **state)
+TEST(test_hundred_thousand)
 {
-    (void)state;
     const many honest = { .said = MANY, .entries = MANY, .frame = (const uint8_t *)"12345678", .stored = 8, .raw = 8 };
     assert_int_equal(check_many(&honest, open_and_verify), RF_OK);
     assert_int_equal(check_many(&honest, look_through), RF_OK);
@@ -571,9 +561,8 @@ static void test_hundred_thousand(void **state)
 
 /* 400 GB of zeros in 14 MB are what they say, so they are listed and read one by one; frames that hold more than they
  * say are refused at the first one. */
-static void test_hundred_thousand_bombs(void **state)
+TEST(test_hundred_thousand_bombs)
 {
-    (void)state;
     uint8_t *zeros = calloc(BOMB + 1, 1), packed[4096];
     assert_non_null(zeros);
     many m = { .said = MANY, .entries = MANY, .frame = packed, .raw = BOMB, .compressed = true };
@@ -586,9 +575,8 @@ static void test_hundred_thousand_bombs(void **state)
     free(zeros);
 }
 
-static void test_fixed_parts(void **state)
+TEST(test_fixed_parts)
 {
-    (void)state;
     static const char header[] = "\x83\xa4type\xa1t\xa6values\x80\xa7tensors\x90";
     const uint64_t n = sizeof(header) - 1;
     uint64_t size;
@@ -624,18 +612,4 @@ static void test_fixed_parts(void **state)
     free(file);
 }
 
-TEST_PROGRAM(archive_hostile)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_names),
-        cmocka_unit_test(test_tensors),
-        cmocka_unit_test(test_headers),
-        cmocka_unit_test(test_counts),
-        cmocka_unit_test(test_bombs),
-        cmocka_unit_test(test_fixed_parts),
-        cmocka_unit_test(test_largest_header),
-        cmocka_unit_test(test_hundred_thousand),
-        cmocka_unit_test(test_hundred_thousand_bombs),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(archive_hostile, NULL, NULL)

@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Archives whose tensors lie in parts: read as if they were one file, and refused when a part or the main file is not
  * what it should be. */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
 #include <msgpack.h>
 
 #include "memory_files.h"
@@ -19,9 +16,8 @@
 
 #define MAIN "d/main.rfck"
 
-static void whole(void **state)
+TEST(whole)
 {
-    (void)state;
     static const struct {
         uint32_t parts;
         uint64_t extent;
@@ -48,9 +44,8 @@ static void whole(void **state)
 }
 
 /* A tensor is read from the parts that have it and from no others. */
-static void one_part(void **state)
+TEST(one_part)
 {
-    (void)state;
     memory_files files = { 0 };
     const rf_file_ops ops = memory_file_ops(&files);
     static float numbers[3000];
@@ -107,9 +102,8 @@ static int open_while_replaced(void *user, const char *path)
     return writer.ops.open(user, path);
 }
 
-static void replaced(void **state)
+TEST(replaced)
 {
-    (void)state;
     static const struct {
         uint32_t turns;
         bool removes;
@@ -145,9 +139,8 @@ static void replaced(void **state)
 }
 
 /* A part that was copied over the main file holds something, but not the checkpoint. */
-static void part_for_the_whole(void **state)
+TEST(part_for_the_whole)
 {
-    (void)state;
     memory_files files = { 0 };
     const rf_file_ops ops = memory_file_ops(&files);
     rf_archive *a;
@@ -276,9 +269,8 @@ static const forgery forgeries[] = {
     { "itself", .names = { "main.rfck", "p1" }, 10, { 0, 10, 1, 10, -1 }, { 0, 5, -1 } },
 };
 
-static void forged(void **state)
+TEST(forged)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof(forgeries) / sizeof(forgeries[0]); i++) {
         const forgery *f = &forgeries[i];
         memory_files files = { 0 };
@@ -298,9 +290,8 @@ static void forged(void **state)
 }
 
 /* A part that is itself in parts, of another type or with values is none. */
-static void no_parts(void **state)
+TEST(no_parts)
 {
-    (void)state;
     static const float numbers[20] = { 1 };
     const rf_archive_value value = { .name = "v", .kind = RF_VALUE_UINT };
     const rf_archive_tensor tensor = { "a", RF_F32, RF_SHAPE(20), numbers };
@@ -330,9 +321,8 @@ static void no_parts(void **state)
 }
 
 /* The writer does not write what the reader would refuse. */
-static void extents_that_are_not_all(void **state)
+TEST(extents_that_are_not_all)
 {
-    (void)state;
     memory_files files = { 0 };
     const rf_file_ops ops = memory_file_ops(&files);
     const rf_archive_part part = { .name = "x" };
@@ -346,16 +336,4 @@ static void extents_that_are_not_all(void **state)
     memory_files_free(&files);
 }
 
-TEST_PROGRAM(archive_parts)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(whole),
-        cmocka_unit_test(one_part),
-        cmocka_unit_test(replaced),
-        cmocka_unit_test(part_for_the_whole),
-        cmocka_unit_test(forged),
-        cmocka_unit_test(no_parts),
-        cmocka_unit_test(extents_that_are_not_all),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(archive_parts, NULL, NULL)

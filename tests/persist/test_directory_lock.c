@@ -50,9 +50,8 @@ static void keep_warning(void *user, rf_log_level level, const char *message)
 }
 
 /* It protects less than elsewhere, which is what warnings are for: training goes on. */
-static void file_systems_without_locks(void **state)
+TEST(file_systems_without_locks)
 {
-    (void)state;
     scratch(folder);
     static const int codes[] = { ENOLCK, EOPNOTSUPP, ENOSYS, EINVAL };
     rf_log_set(keep_warning, NULL, RF_LOG_WARN);
@@ -76,9 +75,8 @@ static void file_systems_without_locks(void **state)
 }
 
 /* A disk or server that fails says nothing about locks. */
-static void failing_file_systems(void **state)
+TEST(failing_file_systems)
 {
-    (void)state;
     rf_directory_lock lock = RF_DIRECTORY_LOCK_NONE;
     scratch(folder);
     lock_errno = EIO;
@@ -91,11 +89,4 @@ static void failing_file_systems(void **state)
     scratch_remove(folder);
 }
 
-TEST_PROGRAM(directory_lock)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(file_systems_without_locks),
-        cmocka_unit_test(failing_file_systems),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(directory_lock, NULL, NULL)

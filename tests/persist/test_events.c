@@ -2,9 +2,7 @@
 /* Event files: what is written comes back; damage is noticed; a file that grows is followed; threads do not mix. */
 #include <fcntl.h>
 #include <pthread.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +10,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cmocka.h>
 #include <ringfire/events.h>
 
 #include "../support/folder.h"
@@ -45,9 +42,8 @@ static void expect(rf_event_reader *r, rf_event_kind kind, const char *tag, int6
     assert_int_equal(out->step, step);
 }
 
-static void test_round_trip(void **unused)
+TEST(test_round_trip)
 {
-    (void)unused;
     rf_event_writer *w = create();
     char *path = strdup(rf_event_writer_path(w));
     float values[] = { 1, 2, 3, 4 };
@@ -84,9 +80,8 @@ static void test_round_trip(void **unused)
 }
 
 /* A reader follows a file that grows, also when it sees half a record. */
-static void test_growing(void **unused)
+TEST(test_growing)
 {
-    (void)unused;
     rf_event_writer *w = create();
     rf_event_reader *r = open_file(rf_event_writer_path(w));
     rf_event e;
@@ -120,9 +115,8 @@ static void test_growing(void **unused)
 }
 
 /* Every flipped bit is noticed, or hides the rest as if the file ended there (a longer length does). */
-static void test_damage(void **unused)
+TEST(test_damage)
 {
-    (void)unused;
     rf_event_writer *w = create();
     assert_int_equal(rf_event_writer_scalar(w, "a", 1, 1), RF_OK);
     assert_int_equal(rf_event_writer_flush(w), RF_OK);
@@ -171,9 +165,8 @@ static rf_result read_record(const void *body, size_t size)
 }
 
 /* Right checksums, wrong contents. */
-static void test_hostile(void **unused)
+TEST(test_hostile)
 {
-    (void)unused;
     assert_int_equal(read_record("", 0), RF_END);
     assert_int_equal(read_record("\xff\xff\xff", 3), RF_ERROR_CORRUPT_DATA);
     assert_int_equal(read_record("\x2a\x7f", 2), RF_ERROR_CORRUPT_DATA); /* a summary longer than the record */
@@ -212,9 +205,8 @@ static void *write_many(void *writer)
     return NULL;
 }
 
-static void test_threads(void **unused)
+TEST(test_threads)
 {
-    (void)unused;
     rf_event_writer *w = create();
     pthread_t threads[4];
     for (int i = 0; i < 4; i++) assert_int_equal(pthread_create(&threads[i], NULL, write_many, w), 0);
@@ -238,9 +230,8 @@ static void test_threads(void **unused)
 }
 
 /* The price that a step may pay for a value; far above what it takes, so that a busy machine does no harm. */
-static void test_cost(void **unused)
+TEST(test_cost)
 {
-    (void)unused;
     rf_event_writer *w = create();
     const uint64_t begin = rf_now_ns();
     for (int i = 0; i < 100000; i++) assert_int_equal(rf_event_writer_scalar(w, "batch_loss", i, i), RF_OK);
@@ -258,9 +249,8 @@ static void refused(rf_result r, const char *function, const char *name)
     assert_non_null(strstr(rf_error_message(), "not UTF-8"));
 }
 
-static void test_arguments(void **unused)
+TEST(test_arguments)
 {
-    (void)unused;
     rf_event_writer *w = NULL;
     rf_event_reader *r = NULL;
     rf_event e;
@@ -290,9 +280,8 @@ static void test_arguments(void **unused)
 }
 
 /* Text that strict readers of protobuf would refuse is refused here, by its name, and leaves no trace. */
-static void test_no_utf8(void **unused)
+TEST(test_no_utf8)
 {
-    (void)unused;
     static const char *const bad[] = { "\xff", "loss/caf\xe9", "\xc0\x80", "\xed\xa0\x80", "cut \xe2\x82" };
     const char *good = "gr\xc3\xbcn \xe2\x82\xac";
     const float number = 1;
@@ -328,9 +317,8 @@ static void test_no_utf8(void **unused)
 }
 
 /* A full disk is told, and told again. */
-static void test_full_disk(void **unused)
+TEST(test_full_disk)
 {
-    (void)unused;
     rf_event_writer *w = create();
     const struct rlimit small = { 4096, RLIM_INFINITY };
     struct rlimit before;
@@ -361,12 +349,4 @@ static int remove_folder(void **unused)
     return 0;
 }
 
-TEST_PROGRAM(events)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_round_trip), cmocka_unit_test(test_growing), cmocka_unit_test(test_damage),
-        cmocka_unit_test(test_hostile),    cmocka_unit_test(test_threads), cmocka_unit_test(test_cost),
-        cmocka_unit_test(test_arguments),  cmocka_unit_test(test_no_utf8), cmocka_unit_test(test_full_disk),
-    };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
-}
+TESTS(events, make_folder, remove_folder)

@@ -23,7 +23,7 @@ def files(root):
             yield path, "meson"
         elif path.suffix in GLSL:
             yield path, "glsl"
-        elif path.suffix in (".c", ".h"):
+        elif path.suffix in (".c", ".h", ".cpp", ".hpp"):
             yield path, "c"
         elif path.suffix == ".py" or not path.suffix and path.read_bytes()[:40].startswith(
                 b"#!/usr/bin/env python3"):

@@ -8,7 +8,7 @@ root = pathlib.Path(sys.argv[1])
 wrong = 0
 for folder in ("include", "src", "transport", "shaders", "tools", "examples", "tests"):
     for path in (root / folder).rglob("*"):
-        if path.suffix in (".c", ".h", ".comp", ".glsl", ".py"):
+        if path.suffix in (".c", ".h", ".cpp", ".hpp", ".comp", ".glsl", ".py"):
             lines = len(path.read_text().splitlines())
             if lines > LIMIT:
                 wrong += 1

@@ -5,6 +5,7 @@ subproject.
 Usage: check_use.py HOW SOURCE_ROOT BUILD_ROOT
 
 installed   what `meson install` leaves in a directory, found by Meson through pkg-config
+cmake       the same, found by CMake
 readme      the README's recipe, word for word, in mounts of its own; exit status 77 (skipped) where
 that cannot be subproject  within a parent that wants static libraries: it gets one, without tests
 and examples; what it installs is then
@@ -64,7 +65,29 @@ def install(build_root, root):
 def build_app(app, environment, *options):
     run(["meson", "setup", app / "build", app, *options], env=environment)
     run(["ninja", "-C", app / "build", "-j2"], env=environment, stdout=subprocess.DEVNULL)
-    run([app / "build/app"], env=environment, timeout=120)
+    for program in ("app", "app_cpp"):
+        run([app / "build" / program], env=environment, timeout=120)
+
+
+def build_cmake_app(app, root, environment):
+    """Builds the application with what is installed below `root`."""
+    package = next(root.rglob("RingfireConfig.cmake"), None)
+    if package is None:
+        sys.exit("not installed: RingfireConfig.cmake")
+    run(["cmake", "-S", app, "-B", app / "cmake", "-DRingfire_DIR=%s" % package.parent],
+        env=environment)
+    run(["cmake", "--build", app / "cmake"], env=environment)
+    for program in ("app", "app_cpp"):
+        run([app / "cmake" / program], env=environment, timeout=120)
+
+
+def use_cmake(app, folder):
+    if not shutil.which("cmake"):
+        print("skipped: no CMake")
+        sys.exit(SKIPPED)
+    root = folder / "root"
+    _, libraries = install(build, root)
+    build_cmake_app(app, root, {**os.environ, "LD_LIBRARY_PATH": str(libraries[0].parent)})
 
 
 def use_installed(app, folder):
@@ -108,6 +131,10 @@ def use_subproject(app, folder):
            for n in needed(app / "alone")) or libraries[0].suffix != ".a":
         sys.exit("`pkg-config --static` links the shared library")
     run([app / "alone"], timeout=120)
+    if shutil.which("cmake"):
+        build_cmake_app(app, root, dict(os.environ))
+        if any(n.startswith("libringfire") for n in needed(app / "cmake/app_cpp")):
+            sys.exit("CMake links another library than the static one")
 
 
 def use_readme(app, folder):
@@ -145,5 +172,5 @@ def use_readme(app, folder):
 
 with tempfile.TemporaryDirectory() as name:
     shutil.copytree(source / "tests/project/app", pathlib.Path(name, "app"))
-    {"installed": use_installed, "subproject": use_subproject,
+    {"installed": use_installed, "cmake": use_cmake, "subproject": use_subproject,
      "readme": use_readme}[how](pathlib.Path(name, "app"), pathlib.Path(name))

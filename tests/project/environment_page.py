@@ -49,8 +49,10 @@ def main():
     if "--write" in sys.argv:
         written.write_text(page(rows))
     sources = "".join(
-        p.read_text() for folder in ("src", "transport", "examples", "tools")
-        for p in sorted((root / folder).rglob("*.[ch]")) if p != table)
+        p.read_text() for folder, kind in (("src", "*.[ch]"), ("transport", "*.[ch]"),
+                                           ("examples", "*.[ch]"), ("tools", "*.[ch]"),
+                                           ("bindings", "*.py"))
+        for p in sorted((root / folder).rglob(kind)) if p != table)
     names = {name for name, _, _ in rows}
     wrong = ["%s is read by rf_env(), but is not in %s" % (name, table.name)
              for name in sorted(set(re.findall(r'\brf_env\("(\w+)"\)', sources)) - names)]

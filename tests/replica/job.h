@@ -4,19 +4,15 @@
 #ifndef RF_TESTS_REPLICA_JOB_H
 #define RF_TESTS_REPLICA_JOB_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
 #include <ringfire/ringfire.h>
 
 #include "../skip.h"
 #include "../support/expect.h"
 #include "../validation.h"
+#include "tests/room.h"
 
 enum { MAX_WORKERS = 4, MAX_STEPS = 1000, MAX_NUMBERS = 64 };
 

@@ -4,13 +4,7 @@
 #ifndef RF_TESTS_REPLICA_LINEAR_H
 #define RF_TESTS_REPLICA_LINEAR_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "../skip.h"
 #include "../support/expect.h"
@@ -19,6 +13,7 @@
 #include "replica/internal.h"
 #include "replica/store/variables.h"
 #include "replica/update/updater.h"
+#include "tests/room.h"
 
 enum { IN = 150, MAX_BATCH = 64 }; /* w [IN] takes three units of the store, b [1] one */
 

@@ -1,14 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Messages of other workers about themselves: which are taken, and which are refused. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "replica/agree.h"
 #include "tests/room.h"
@@ -26,9 +20,8 @@ static void expect_refused(rf_result r, const char *part)
 
 /* ---- settings ---- */
 
-static void test_settings(void **state)
+TEST(test_settings)
 {
-    (void)state;
     const rf_settings good[WORKERS] = { { .num_local = 1, .check_interval = 100, .overlap = 1, .bucket_elements = 7 },
                                         { .num_local = 2, .check_interval = 100, .overlap = 1, .bucket_elements = 7 },
                                         { .num_local = 3, .check_interval = 100, .overlap = 1, .bucket_elements = 7 } };
@@ -77,9 +70,8 @@ static rf_result agree(const rf_offer *all, rf_strategy *s)
     return r;
 }
 
-static void test_offers(void **state)
+TEST(test_offers)
 {
-    (void)state;
     rf_strategy s;
     rf_offer all[WORKERS] = { offer(64, 1 << 27, 1), offer(1024, 5000, 2), offer(16, UINT64_MAX, 0) };
     assert_int_equal(agree(all, &s), RF_OK);
@@ -109,9 +101,8 @@ static void test_offers(void **state)
 
 /* ---- steps ---- */
 
-static void test_steps(void **state)
+TEST(test_steps)
 {
-    (void)state;
     const rf_step_report good[WORKERS] = { { 4, 32, 0, 8, 0, 0, "step" },
                                            { 4, 32, 8, 0, 0, 0, "step" },
                                            { 4, 32, 8, 24, 0, 0, "step" } };
@@ -156,9 +147,8 @@ static void expect_difference(const char *a, const char *b, const char *c, const
     free(texts);
 }
 
-static void test_update_settings(void **state)
+TEST(test_update_settings)
 {
-    (void)state;
     expect_difference("rate 1\nbeta 2\n", "rate 1\nbeta 2\n", "rate 1\nbeta 3\n",
                       "rank 0 updates with beta 2, but rank 2 with beta 3");
     expect_difference("rate 1\nbeta 2\n", "rate 1\n", "rate 1\nbeta 2\n", "beta 2, but rank 1 with no more");
@@ -173,9 +163,8 @@ static void test_update_settings(void **state)
 
 /* ---- rows ---- */
 
-static void test_rows(void **state)
+TEST(test_rows)
 {
-    (void)state;
     uint64_t total = 0, rows[WORKERS] = { 3, 0, 5 };
     assert_int_equal(rf_agree_rows(&world, "logits", 40, rows, &total), RF_OK);
     assert_true(total == 8 && rows[0] == 120 && rows[1] == 0 && rows[2] == 200);
@@ -187,10 +176,4 @@ static void test_rows(void **state)
     expect_refused(rf_agree_rows(&world, "logits", 0, empty, &total), "rank 1");
 }
 
-TEST_PROGRAM(agree)
-{
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_settings), cmocka_unit_test(test_offers),
-                                        cmocka_unit_test(test_steps), cmocka_unit_test(test_update_settings),
-                                        cmocka_unit_test(test_rows) };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(agree, NULL, NULL)

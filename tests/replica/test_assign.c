@@ -219,77 +219,68 @@ static void check_with_and_without_overlap(const char *devices)
     assert_true(others[0].hash == reports[0].hash);
 }
 
-static void two_replicas(void **state)
+TEST(two_replicas)
 {
-    (void)state;
     check_with_and_without_overlap(LVP "," LVP);
 }
 
-static void two_drivers(void **state)
+static room_test *drivers_tests, *full_tests;
+
+TEST_OF(drivers_tests, two_drivers)
 {
-    (void)state;
     check_with_and_without_overlap(LVP "," SWS);
 }
 
-static void two_workers(void **state)
+TEST(two_workers)
 {
-    (void)state;
     check((job_params){ .num_workers = 2, .devices = { LVP, LVP }, .mirrored = { .bucket_bytes = 512 } }, &adam,
           reports);
     assert_true(reports[0].numbers[60] == 1);
 }
 
-static void uneven_workers(void **state)
+TEST_OF(full_tests, uneven_workers)
 {
-    (void)state;
     static const double none[] = { 0, 3 };
     check((job_params){ .num_workers = 2, .devices = { LVP "," LVP, LVP }, .shares = { none, NULL } }, &adam, reports);
 }
 
-static void staged_devices(void **state)
+TEST_OF(full_tests, staged_devices)
 {
-    (void)state;
     check((job_params){ .num_workers = 1, .devices = { LVP "," LVP }, .staged = true }, &adam, reports);
     check((job_params){ .num_workers = 2, .devices = { LVP "," LVP, LVP }, .staged = true }, &adam, reports);
 }
 
-static void local_updates(void **state)
+TEST_OF(full_tests, local_updates)
 {
-    (void)state;
     check((job_params){ .num_workers = 1, .devices = { LVP "," LVP }, .mirrored = { .update_mode = RF_UPDATE_LOCAL } },
           &adam, reports);
 }
 
-static void accumulated_gradients(void **state)
+TEST_OF(full_tests, accumulated_gradients)
 {
-    (void)state;
     const setup twice = { .optimizer = { .kind = RF_OPTIMIZER_SGD, .learning_rate = 0.1, .accumulation_steps = 3 } };
     check((job_params){ .num_workers = 1, .devices = { LVP "," LVP } }, &twice, reports);
 }
 
-static void clipped_gradients(void **state)
+TEST_OF(full_tests, clipped_gradients)
 {
-    (void)state;
     const setup clipped = { .optimizer = { .kind = RF_OPTIMIZER_SGD, .learning_rate = 0.1, .global_clip_norm = 0.3 } };
     check((job_params){ .num_workers = 1, .devices = { LVP "," LVP } }, &clipped, reports);
 }
 
-static void without_an_optimizer(void **state)
+TEST_OF(full_tests, without_an_optimizer)
 {
-    (void)state;
     check((job_params){ .num_workers = 2, .devices = { LVP, LVP } }, &(setup){ .no_training = true }, reports);
 }
 
-static void central_storage(void **state)
+TEST_OF(full_tests, central_storage)
 {
-    (void)state;
     const setup central = { .optimizer = adam.optimizer, .central = true };
     check((job_params){ .num_workers = 1, .devices = { LVP } }, &central, reports);
 }
 
-static void arrays_that_move(void **state)
+TEST_OF(full_tests, arrays_that_move)
 {
-    (void)state;
     const setup grows = { .optimizer = adam.optimizer, .grows = true };
     check((job_params){ .num_workers = 1, .devices = { LVP } }, &grows, reports);
     check((job_params){ .num_workers = 1, .devices = { LVP "," LVP } }, &grows, reports);
@@ -338,9 +329,8 @@ static rf_result save_and_resume(worker *w)
     return RF_OK;
 }
 
-static void resumed_training(void **state)
+TEST(resumed_training)
 {
-    (void)state;
     const uint32_t workers[] = { 1, 2 };
     for (uint32_t i = 0; i < 2; i++) {
         char folder[SCRATCH_PATH];
@@ -384,9 +374,8 @@ static rf_result fail_and_go_on(worker *w)
     return RF_OK;
 }
 
-static void failed_steps(void **state)
+TEST(failed_steps)
 {
-    (void)state;
     const uint32_t workers[] = { 1, 2 };
     for (uint32_t i = 0; i < 2; i++) {
         const job_params job = { .num_workers = workers[i], .devices = { LVP, LVP }, .user = &adam };
@@ -477,27 +466,15 @@ static rf_result make_mistakes(worker *w)
     return RF_OK;
 }
 
-static void mistakes(void **state)
+TEST(mistakes)
 {
-    (void)state;
     run_job(&(job_params){ .num_workers = 1, .devices = { LVP } }, make_mistakes, reports);
     check_job(reports, 1);
 }
 
 TEST_PROGRAM(assign)
 {
-    const struct CMUnitTest quick[] = {
-        cmocka_unit_test(two_replicas), cmocka_unit_test(two_workers), cmocka_unit_test(resumed_training),
-        cmocka_unit_test(failed_steps), cmocka_unit_test(mistakes),
-    };
-    const struct CMUnitTest full[] = {
-        cmocka_unit_test(uneven_workers),    cmocka_unit_test(staged_devices),
-        cmocka_unit_test(local_updates),     cmocka_unit_test(accumulated_gradients),
-        cmocka_unit_test(clipped_gradients), cmocka_unit_test(without_an_optimizer),
-        cmocka_unit_test(central_storage),   cmocka_unit_test(arrays_that_move),
-    };
-    const struct CMUnitTest drivers[] = { cmocka_unit_test(two_drivers) };
-    if (argc > 1 && strcmp(argv[1], "drivers") == 0) return cmocka_run_group_tests(drivers, NULL, NULL);
-    if (argc > 1 && strcmp(argv[1], "full") == 0) return cmocka_run_group_tests(full, NULL, NULL);
-    return cmocka_run_group_tests(quick, NULL, NULL);
+    if (argc > 1 && strcmp(argv[1], "drivers") == 0) return room_tests_run(drivers_tests, NULL, NULL);
+    if (argc > 1 && strcmp(argv[1], "full") == 0) return room_tests_run(full_tests, NULL, NULL);
+    return room_tests_run(own_tests, NULL, NULL);
 }

@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Shares that follow measured speed: a simulated job of replicas of known speeds. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
-
-#include <cmocka.h>
 
 #include "base/philox.h"
 #include "replica/balance/balance.h"
@@ -55,9 +51,8 @@ static double run(job *j, int steps)
     return last;
 }
 
-static void test_slow_replica(void **state)
+TEST(test_slow_replica)
 {
-    (void)state;
     const double factors[] = { 3, 10 };
     for (int i = 0; i < 2; i++) {
         job j;
@@ -69,9 +64,8 @@ static void test_slow_replica(void **state)
     }
 }
 
-static void test_equal_replicas_stay(void **state)
+TEST(test_equal_replicas_stay)
 {
-    (void)state;
     job j;
     begin(&j, 4, 256, (double[]){ 500, 500, 500, 500 });
     j.noise = 0.03;
@@ -81,9 +75,8 @@ static void test_equal_replicas_stay(void **state)
     rf_balance_free(&j.balance);
 }
 
-static void test_noise_does_not_make_it_wander(void **state)
+TEST(test_noise_does_not_make_it_wander)
 {
-    (void)state;
     job j;
     begin(&j, 3, 192, (double[]){ 900, 300, 600 });
     j.noise = 0.1;
@@ -97,9 +90,8 @@ static void test_noise_does_not_make_it_wander(void **state)
 }
 
 /* Fixed costs per step: equal times, not shares in proportion to the slope. */
-static void test_overhead_is_evened_out(void **state)
+TEST(test_overhead_is_evened_out)
 {
-    (void)state;
     job j;
     begin(&j, 2, 128, (double[]){ 2000, 500 });
     j.overhead = 0.02;
@@ -109,9 +101,8 @@ static void test_overhead_is_evened_out(void **state)
     rf_balance_free(&j.balance);
 }
 
-static void test_follows_a_change(void **state)
+TEST(test_follows_a_change)
 {
-    (void)state;
     job j;
     begin(&j, 2, 100, (double[]){ 1000, 1000 });
     run(&j, 50);
@@ -125,9 +116,8 @@ static void test_follows_a_change(void **state)
     rf_balance_free(&j.balance);
 }
 
-static void test_limits(void **state)
+TEST(test_limits)
 {
-    (void)state;
     job j;
     begin(&j, 3, 300, (double[]){ 4000, 1000, 1000 });
     run(&j, 60);
@@ -142,9 +132,8 @@ static void test_limits(void **state)
     rf_balance_free(&j.balance);
 }
 
-static void test_every_replica_is_measured(void **state)
+TEST(test_every_replica_is_measured)
 {
-    (void)state;
     job j;
     begin(&j, 2, 64, (double[]){ 10000, 10 });
     run(&j, 100);
@@ -155,9 +144,8 @@ static void test_every_replica_is_measured(void **state)
     rf_balance_free(&j.balance);
 }
 
-static void test_batches_smaller_than_the_job(void **state)
+TEST(test_batches_smaller_than_the_job)
 {
-    (void)state;
     job j;
     begin(&j, 5, 3, (double[]){ 5, 4, 3, 2, 1 });
     run(&j, 100);
@@ -167,9 +155,8 @@ static void test_batches_smaller_than_the_job(void **state)
     rf_balance_free(&j.balance);
 }
 
-static void test_unequal_beginning(void **state)
+TEST(test_unequal_beginning)
 {
-    (void)state;
     rf_balance b;
     assert_int_equal(rf_balance_create(2, (double[]){ 3, 1 }, &b), RF_OK);
     assert_true(b.shares[0] == 0.75 && b.shares[1] == 0.25);
@@ -179,9 +166,8 @@ static void test_unequal_beginning(void **state)
 }
 
 /* Limits hold for every split, whatever is known of speeds. */
-static void test_split_within_limits(void **state)
+TEST(test_split_within_limits)
 {
-    (void)state;
     rf_balance b;
     uint32_t counts[3];
     assert_int_equal(rf_balance_create(3, (double[]){ 2, 1, 1 }, &b), RF_OK);
@@ -215,9 +201,8 @@ static void test_split_within_limits(void **state)
 }
 
 /* Shares in units of several examples; a slow replica keeps one of them, so that it is measured again. */
-static void test_units(void **state)
+TEST(test_units)
 {
-    (void)state;
     rf_balance b;
     uint32_t counts[3];
     assert_int_equal(rf_balance_create(3, NULL, &b), RF_OK);
@@ -242,20 +227,4 @@ static void test_units(void **state)
     rf_balance_free(&b);
 }
 
-TEST_PROGRAM(balance)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_slow_replica),
-        cmocka_unit_test(test_equal_replicas_stay),
-        cmocka_unit_test(test_noise_does_not_make_it_wander),
-        cmocka_unit_test(test_overhead_is_evened_out),
-        cmocka_unit_test(test_follows_a_change),
-        cmocka_unit_test(test_limits),
-        cmocka_unit_test(test_split_within_limits),
-        cmocka_unit_test(test_units),
-        cmocka_unit_test(test_every_replica_is_measured),
-        cmocka_unit_test(test_batches_smaller_than_the_job),
-        cmocka_unit_test(test_unequal_beginning),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(balance, NULL, NULL)

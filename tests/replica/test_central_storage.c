@@ -43,30 +43,25 @@ static void check_adam(const char *devices, uint64_t bucket_bytes, uint32_t batc
     }
 }
 
-static void two_drivers(void **state)
+TEST(two_drivers)
 {
-    (void)state;
     check_adam("llvmpipe,SwiftShader", 0, BATCH, false);
 }
-static void three_replicas(void **state)
+TEST(three_replicas)
 {
-    (void)state;
     check_adam("llvmpipe,llvmpipe,SwiftShader", 256, BATCH, false);
 }
-static void staged_devices(void **state)
+TEST(staged_devices)
 {
-    (void)state;
     check_adam("llvmpipe,llvmpipe", 0, BATCH, true);
 }
-static void fewer_examples_than_replicas(void **state)
+TEST(fewer_examples_than_replicas)
 {
-    (void)state;
     check_adam("llvmpipe,llvmpipe,llvmpipe", 0, 2, false);
 }
 
-static void refusals(void **state)
+TEST(refusals)
 {
-    (void)state;
     rf_strategy *s;
     const rf_central_storage_params local = { .mirrored = { .update_mode = RF_UPDATE_LOCAL } };
     CHECK_FAILS(rf_strategy_create_central_storage(&local, &s), RF_ERROR_INVALID_ARGUMENT, "update_mode");
@@ -74,12 +69,4 @@ static void refusals(void **state)
     assert_int_equal(rf_strategy_create_central_storage(&local, NULL), RF_ERROR_INVALID_ARGUMENT);
 }
 
-TEST_PROGRAM(central_storage)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(two_drivers),    cmocka_unit_test(three_replicas),
-        cmocka_unit_test(staged_devices), cmocka_unit_test(fewer_examples_than_replicas),
-        cmocka_unit_test(refusals),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(central_storage, NULL, NULL)

@@ -12,9 +12,8 @@
 
 /* ---- which are the largest ---- */
 
-static void test_count(void **state)
+TEST(test_count)
 {
-    (void)state;
     assert_int_equal(rf_sparse_count(0, 0.5), 0);
     assert_int_equal(rf_sparse_count(1, 1e-9), 1);
     assert_int_equal(rf_sparse_count(1000, 0.01), 10);
@@ -58,9 +57,8 @@ static void check_choice(rf_sparse_finder *finder, const float *values, uint32_t
     rf_free(out);
 }
 
-static void test_choose(void **state)
+TEST(test_choose)
 {
-    (void)state;
     enum { COUNT = 700 };
     static rf_sparse_finder finder;
     static const float special[] = { NAN, -INFINITY, INFINITY, 0, -0.0f, 1e-42f, 3e38f };
@@ -81,9 +79,8 @@ static void test_choose(void **state)
     check_choice(&finder, values, 1, 1);
 }
 
-static void test_add(void **state)
+TEST(test_add)
 {
-    (void)state;
     float values[3] = { 1, 2, 3 };
     const rf_sparse_entry entries[] = { { 2, 0.5f }, { 0, -1 }, { 3, 9 }, { UINT32_MAX, 9 }, { 2, 1 } };
     rf_sparse_add(entries, 5, values, 3);
@@ -113,9 +110,8 @@ static void check_half(const job_params *job, rf_compression compression, double
     assert_true(got[0].hash != plain[0].hash);
 }
 
-static void half_the_bytes(void **state)
+TEST(half_the_bytes)
 {
-    (void)state;
     const training t = { .steps = 12, .batch = 24, .optimizer = sgd, .checks = true };
     job_params job = {
         .num_workers = 2, .devices = { LVP, LVP "," LVP }, .mirrored = { .bucket_bytes = 3000 }, .user = &t
@@ -128,9 +124,8 @@ static void half_the_bytes(void **state)
 }
 
 /* All of them, which two workers add up as they add whole buckets; by bucket and afterwards (norms). */
-static void all_of_them(void **state)
+TEST(all_of_them)
 {
-    (void)state;
     const rf_optimizer_params optimizers[] = { sgd, clipped };
     for (uint32_t i = 0; i < 2; i++) {
         const training t = { .steps = 8, .batch = 12, .optimizer = optimizers[i], .checks = true };
@@ -156,9 +151,8 @@ static double gain(const report *r)
 }
 
 /* A twentieth of them: the replicas stay identical, and what is kept back comes in the end. */
-static void the_largest(void **state)
+TEST(the_largest)
 {
-    (void)state;
     const training t = { .steps = 80, .batch = 24, .optimizer = { .learning_rate = 0.05 }, .checks = true };
     const job_params job = {
         .num_workers = 3, .devices = { LVP "," LVP, LVP, LVP }, .mirrored = { .bucket_bytes = 3000 }, .user = &t
@@ -181,9 +175,8 @@ static rf_result scale_losses(worker *w)
     return RF_OK;
 }
 
-static void scaled_losses(void **state)
+TEST(scaled_losses)
 {
-    (void)state;
     const job_params job = { .num_workers = 2, .devices = { LVP, LVP }, .compression = RF_COMPRESSION_TOP_K };
     run_job(&job, scale_losses, got);
     check_job(got, 2);
@@ -210,9 +203,8 @@ static rf_result train_beyond_f16(worker *w)
 }
 
 /* All workers skip steps until the scale is so small that sums fit into what travels. */
-static void scaled_beyond_the_wire(void **state)
+TEST(scaled_beyond_the_wire)
 {
-    (void)state;
     const rf_loss_scale_params scale = { .initial = 0x1p30 };
     const training t = { .steps = 30, .batch = 12, .optimizer = { .learning_rate = 0.01, .loss_scale = &scale } };
     const job_params job = {
@@ -223,9 +215,8 @@ static void scaled_beyond_the_wire(void **state)
     assert_true(got[0].hash == got[1].hash);
 }
 
-static void test_refusals(void **state)
+TEST(test_refusals)
 {
-    (void)state;
     static const struct {
         rf_compression compression;
         double share;
@@ -243,9 +234,8 @@ static void test_refusals(void **state)
     }
 }
 
-static void test_names(void **state)
+TEST(test_names)
 {
-    (void)state;
     rf_compression kind;
     double share;
     static const char *const names[] = { "none", "f16", "bf16", "top-k" };
@@ -264,12 +254,4 @@ static void test_names(void **state)
     }
 }
 
-TEST_PROGRAM(compression)
-{
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_count),     cmocka_unit_test(test_choose),
-                                        cmocka_unit_test(test_add),       cmocka_unit_test(test_refusals),
-                                        cmocka_unit_test(test_names),     cmocka_unit_test(all_of_them),
-                                        cmocka_unit_test(half_the_bytes), cmocka_unit_test(the_largest),
-                                        cmocka_unit_test(scaled_losses),  cmocka_unit_test(scaled_beyond_the_wire) };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(compression, NULL, NULL)

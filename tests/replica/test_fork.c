@@ -1,15 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A child of fork() has the memory of its parent's strategy, but neither its threads nor its devices: everything says
  * so at once, nothing waits, the child ends in any way it likes, and the parent goes on. */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
 #include <ringfire/ringfire.h>
 
 #include "../skip.h"
@@ -205,22 +202,19 @@ static bool llvm_hangs_at_exit(void)
     return false;
 }
 
-static void children_that_exit(void **state)
+TEST(children_that_exit)
 {
-    (void)state;
     if (llvm_hangs_at_exit()) SKIP("the driver's LLVM hangs when a child calls exit()");
     run_children(false);
 }
-static void children_that_leave_at_once(void **state)
+TEST(children_that_leave_at_once)
 {
-    (void)state;
     run_children(true);
 }
 
 /* A child may make a strategy of its own. */
-static void child_with_its_own(void **state)
+TEST(child_with_its_own)
 {
-    (void)state;
     program p;
     open_program(&p);
     fflush(NULL);
@@ -247,12 +241,4 @@ static void child_with_its_own(void **state)
     close_program(&p);
 }
 
-TEST_PROGRAM(fork)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(children_that_exit),
-        cmocka_unit_test(children_that_leave_at_once),
-        cmocka_unit_test(child_with_its_own),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(fork, NULL, NULL)

@@ -69,46 +69,39 @@ static void compare_exchanges(const setup *given)
     assert_int_equal(met.bytes, copied.bytes);
 }
 
-static void plain(void **state)
+TEST(plain)
 {
-    (void)state;
     compare_exchanges(&(setup){ .devices = twin });
     compare_exchanges(&(setup){ .devices = four, .model = { .adam = true } });
 }
-static void small_buckets(void **state)
+TEST(small_buckets)
 {
-    (void)state;
     compare_exchanges(&(setup){ .devices = four, .params = { .bucket_bytes = 16 }, .model = { .adam = true } });
 }
-static void uneven_shares(void **state)
+TEST(uneven_shares)
 {
-    (void)state;
     const double shares[] = { 0, 3, 1, 1 };
     compare_exchanges(&(setup){ .devices = four, .params = { .shares = shares, .num_shares = 4 } });
 }
-static void one_owner(void **state)
+TEST(one_owner)
 {
-    (void)state;
     compare_exchanges(&(setup){ .devices = four, .model = { .adam = true }, .central = true });
 }
-static void norms_and_totals(void **state)
+TEST(norms_and_totals)
 {
-    (void)state;
     compare_exchanges(&(setup){ .devices = twin, .model = { .norms = RF_NORMS_GLOBAL, .clip_norm = 0.5f } });
     compare_exchanges(&(setup){ .devices = twin, .model = { .norms = RF_NORMS_VARIABLE, .clip_norm = 0.5f } });
     compare_exchanges(&(setup){ .devices = four, .model = { .accumulation_steps = 4 } });
 }
 /* The host could reach the memory of the others, which must not be what decides. */
-static void one_staged(void **state)
+TEST(one_staged)
 {
-    (void)state;
     compare_exchanges(&(setup){ .devices = four, .one_staged = true });
 }
 
 /* The host copies, then; the second device had imported the memory already. */
-static void refused_by_a_driver(void **state)
+TEST(refused_by_a_driver)
 {
-    (void)state;
     rf_strategy *s = strategy_open(&(setup){ .devices = twin });
     s->members.replicas[1].device->vk.GetMemoryHostPointerPropertiesEXT = refuse_host_pointer;
     linear m;
@@ -124,9 +117,8 @@ static void refused_by_a_driver(void **state)
 }
 
 /* Variables that come later move the memory. */
-static void grows(void **state)
+TEST(grows)
 {
-    (void)state;
     rf_strategy *s = strategy_open(&(setup){ .devices = twin });
     linear first, second;
     linear_create(&first, s, &(linear_params){ 0 });
@@ -148,9 +140,8 @@ static void grows(void **state)
     rf_strategy_destroy(&s);
 }
 
-static void alignments(void **state)
+TEST(alignments)
 {
-    (void)state;
     const rf_importing_device card = { true, 4096 }, large = { true, 65536 }, shared = { false, 4096 },
                               old = { true, 0 };
     assert_int_equal(rf_imported_memory_alignment((rf_importing_device[]){ card, card }, 2), 4096);
@@ -161,18 +152,4 @@ static void alignments(void **state)
     assert_int_equal(rf_imported_memory_alignment(&card, 1), 0);
 }
 
-TEST_PROGRAM(imported_memory)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(plain),
-        cmocka_unit_test(small_buckets),
-        cmocka_unit_test(uneven_shares),
-        cmocka_unit_test(one_owner),
-        cmocka_unit_test(norms_and_totals),
-        cmocka_unit_test(one_staged),
-        cmocka_unit_test(refused_by_a_driver),
-        cmocka_unit_test(grows),
-        cmocka_unit_test(alignments),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(imported_memory, NULL, NULL)

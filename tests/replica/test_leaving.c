@@ -43,7 +43,7 @@ static rf_result leave_children(worker *w)
 
 static const job_params two = { .num_workers = 2, .devices = { "llvmpipe", "llvmpipe" } };
 
-static void children_remain(void **state)
+TEST(children_remain)
 {
     static report reports[MAX_WORKERS];
     (void)state;
@@ -67,7 +67,7 @@ static rf_result leave_first(worker *w)
     return RF_OK;
 }
 
-static void used_afterwards(void **state)
+TEST(used_afterwards)
 {
     static report reports[MAX_WORKERS];
     (void)state;
@@ -75,8 +75,4 @@ static void used_afterwards(void **state)
     check_job(reports, 2);
 }
 
-TEST_PROGRAM(leaving)
-{
-    const struct CMUnitTest tests[] = { cmocka_unit_test(children_remain), cmocka_unit_test(used_afterwards) };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(leaving, NULL, NULL)

@@ -75,33 +75,31 @@ static void check_training(job_params job, const training *t)
     compare_jobs(got, job.num_workers, want, t->tolerance);
 }
 
-static void two_workers(void **state)
+static room_test *together_tests, *view_tests, *losses_tests, *agreement_tests, *cnns_tests;
+
+TEST_OF(together_tests, two_workers)
 {
-    (void)state;
     check_quickly((job_params){ .num_workers = 2, .devices = { LVP, SWS } },
                   &(training){ .steps = 12, .batch = 24, .optimizer = adam, .checks = true, .tolerance = 1e-5 });
 }
 
 /* Norms of numbers that are in several pieces on each worker. */
-static void clipped_workers(void **state)
+TEST_OF(together_tests, clipped_workers)
 {
-    (void)state;
     check_quickly((job_params){ .num_workers = 2, .devices = { LVP, LVP }, .mirrored = { .bucket_bytes = 2000 } },
                   &(training){ .steps = 4, .batch = 8, .optimizer = clipped, .tolerance = 1e-5 });
 }
 
 /* Small buckets, so that there are several; the ranks own different numbers of shards; norms over all of them. */
-static void uneven_workers(void **state)
+TEST(uneven_workers)
 {
-    (void)state;
     check_training(
         (job_params){ .num_workers = 2, .devices = { LVP, SWS "," LVP }, .mirrored = { .bucket_bytes = 2000 } },
         &(training){ .steps = 12, .batch = 25, .optimizer = clipped, .checks = true, .tolerance = 1e-5 });
 }
 
-static void three_workers(void **state)
+TEST(three_workers)
 {
-    (void)state;
     static const double most[] = { 5, 1 }, none[] = { 0 };
     check_training(
         (job_params){ .num_workers = 3, .devices = { LVP "," LVP, LVP, LVP }, .shares = { most, NULL, none } },
@@ -109,9 +107,8 @@ static void three_workers(void **state)
 }
 
 /* Norms of weights, of blocks that several workers own, in the middle of updates; averages of weights. */
-static void lamb_workers(void **state)
+TEST(lamb_workers)
 {
-    (void)state;
     static const rf_optimizer_params lamb = { .kind = RF_OPTIMIZER_LAMB,
                                               .learning_rate = 0.01,
                                               .clip_norm = 0.2,
@@ -125,9 +122,8 @@ static void lamb_workers(void **state)
 }
 
 /* Matrices that several workers own a part of, kernels of convolutions among them. */
-static void muon_workers(void **state)
+TEST(muon_workers)
 {
-    (void)state;
     static const rf_muon_params rows = { .row_dimensions = 3 };
     static const rf_parameter_group all = { .names = "*", .muon = &rows };
     const rf_optimizer_params muon = {
@@ -141,9 +137,8 @@ static void muon_workers(void **state)
 }
 
 /* One worker has the gradient that is not finite, and all of them skip the step. */
-static void scaled_losses(void **state)
+TEST(scaled_losses)
 {
-    (void)state;
     static const rf_loss_scale_params scale = { .growth_steps = 3 };
     rf_optimizer_params optimizers[] = { adam,
                                          clipped,
@@ -158,25 +153,22 @@ static void scaled_losses(void **state)
     }
 }
 
-static void four_workers(void **state)
+TEST(four_workers)
 {
-    (void)state;
     check_training((job_params){ .num_workers = 4, .devices = { LVP, LVP, SWS, LVP } },
                    &(training){ .steps = 12, .batch = 3, .optimizer = adam, .checks = true, .tolerance = 1e-5 });
 }
 
-static void local_updates(void **state)
+TEST(local_updates)
 {
-    (void)state;
     check_training((job_params){ .num_workers = 2,
                                  .devices = { LVP "," LVP, LVP },
                                  .mirrored = { .update_mode = RF_UPDATE_LOCAL } },
                    &(training){ .steps = 12, .batch = 24, .optimizer = clipped, .checks = true, .tolerance = 1e-5 });
 }
 
-static void staged_workers(void **state)
+TEST(staged_workers)
 {
-    (void)state;
     const training t = { .steps = 6, .batch = 12, .optimizer = clipped_each, .checks = true, .tolerance = 1e-5 };
     check_quickly((job_params){ .num_workers = 2, .devices = { LVP, LVP }, .staged = true }, &t);
     check_quickly((job_params){ .num_workers = 2, .devices = { LVP "," LVP, LVP }, .staged = true }, &t);
@@ -251,9 +243,8 @@ static rf_result train_partially(worker *w)
     return net_hash(&n, &w->report->hash);
 }
 
-static void parts_of_the_variables(void **state)
+TEST(parts_of_the_variables)
 {
-    (void)state;
     static report got[MAX_WORKERS], want[MAX_WORKERS];
     const job_params job = { .num_workers = 2, .devices = { LVP, LVP "," LVP }, .mirrored = { .bucket_bytes = 3000 } };
     run_job(&job, train_partially, got);
@@ -321,9 +312,8 @@ static rf_result look_around(worker *w)
     return RF_OK;
 }
 
-static void workers_look_around(void **state)
+TEST_OF(view_tests, workers_look_around)
 {
-    (void)state;
     report reports[MAX_WORKERS];
     run_job(&(job_params){ .num_workers = 2, .devices = { LVP, SWS "," LVP } }, look_around, reports);
     check_job(reports, 2);
@@ -346,9 +336,8 @@ static rf_result train_until_caught(worker *w)
 }
 
 /* A replica whose optimizer is one unit off: this does not show where each weight is computed once ... */
-static void odd_arithmetic_sharded(void **state)
+TEST(odd_arithmetic_sharded)
 {
-    (void)state;
     static report reports[MAX_WORKERS];
     const training t = { .steps = 20, .batch = 16, .optimizer = adam };
     run_job(&(job_params){ .num_workers = 3,
@@ -361,9 +350,8 @@ static void odd_arithmetic_sharded(void **state)
 }
 
 /* ... and with local updates it is found and named. */
-static void odd_arithmetic_local(void **state)
+TEST_OF(losses_tests, odd_arithmetic_local)
 {
-    (void)state;
     static report reports[MAX_WORKERS];
     const training t = { .steps = 20, .batch = 16, .optimizer = adam };
     run_job(&(job_params){ .num_workers = 3,
@@ -392,9 +380,8 @@ static rf_result start_unequal(worker *w)
     return net_step(w, &n, 0, 8, &loss);
 }
 
-static void unequal_initial_values(void **state)
+TEST_OF(agreement_tests, unequal_initial_values)
 {
-    (void)state;
     report reports[MAX_WORKERS];
     run_job(&(job_params){ .num_workers = 3, .devices = { LVP, LVP, LVP } }, start_unequal, reports);
     for (int r = 0; r < 3; r++) {
@@ -429,9 +416,8 @@ static rf_result nothing(worker *w)
 }
 
 /* Programs that do not do the same on every worker are told so. */
-static void different_programs(void **state)
+TEST(different_programs)
 {
-    (void)state;
     report reports[MAX_WORKERS];
     job_params job = { .num_workers = 2, .devices = { LVP, LVP } };
     run_job(&job, create_more, reports);
@@ -467,9 +453,8 @@ static rf_result train_until_stopped(worker *w)
     return RF_OK;
 }
 
-static void stop_is_agreed(void **state)
+TEST_OF(agreement_tests, stop_is_agreed)
 {
-    (void)state;
     static report reports[MAX_WORKERS];
     const training t = { .steps = 50, .batch = 8, .optimizer = adam };
     run_job(&(job_params){ .num_workers = 3, .devices = { LVP, LVP, LVP }, .user = &t }, train_until_stopped, reports);
@@ -502,9 +487,8 @@ static rf_result survive_failure(worker *w)
     return rf_strategy_check_identical(w->strategy, NULL, NULL);
 }
 
-static void failures_are_shared(void **state)
+TEST_OF(agreement_tests, failures_are_shared)
 {
-    (void)state;
     report reports[MAX_WORKERS];
     run_job(&(job_params){ .num_workers = 2, .devices = { LVP, LVP } }, survive_failure, reports);
     check_job(reports, 2);
@@ -570,9 +554,8 @@ static rf_result fit_net(worker *w)
     return net_hash(&n, &w->report->hash);
 }
 
-static void fit_on_two_workers(void **state)
+TEST(fit_on_two_workers)
 {
-    (void)state;
     static report got[MAX_WORKERS], want[MAX_WORKERS];
     run_job(&(job_params){ .num_workers = 2, .devices = { LVP, SWS } }, fit_net, got);
     check_job(got, 2);
@@ -610,9 +593,8 @@ static rf_result train_until_lost(worker *w)
     return RF_OK;
 }
 
-static void killed_worker(void **state)
+TEST_OF(losses_tests, killed_worker)
 {
-    (void)state;
     static report reports[MAX_WORKERS];
     const training t = { .batch = 16, .optimizer = adam };
     run_job(&(job_params){ .num_workers = 3, .devices = { LVP, LVP, LVP }, .user = &t, .kill_rank = 2 },
@@ -642,9 +624,8 @@ static rf_result train_until_given_up(worker *w)
     return RF_OK;
 }
 
-static void failure_of_one(void **state)
+TEST_OF(losses_tests, failure_of_one)
 {
-    (void)state;
     report reports[MAX_WORKERS];
     run_job(&(job_params){ .num_workers = 3, .devices = { LVP, LVP, LVP } }, train_until_given_up, reports);
     assert_int_equal(reports[1].result, RF_ERROR_IO);
@@ -655,9 +636,8 @@ static void failure_of_one(void **state)
 }
 
 /* A worker that cannot open its devices says so to the others. */
-static void missing_device(void **state)
+TEST_OF(losses_tests, missing_device)
 {
-    (void)state;
     report reports[MAX_WORKERS];
     run_job(&(job_params){ .num_workers = 2, .devices = { LVP, LVP ",999" } }, nothing, reports);
     assert_true(reports[1].result < 0 && strstr(reports[1].message, "999"));
@@ -701,56 +681,46 @@ static void cnn(job_params job)
     compare_jobs(got, job.num_workers, merged_got, t.tolerance);
 }
 
-static void cnn_one(void **state)
+TEST_OF(cnns_tests, cnn_one)
 {
-    (void)state;
     cnn((job_params){ .num_workers = 1, .devices = { SWS } });
 }
-static void cnn_two_llvmpipe(void **state)
+TEST_OF(cnns_tests, cnn_two_llvmpipe)
 {
-    (void)state;
     cnn((job_params){ .num_workers = 2, .devices = { LVP, LVP } });
 }
-static void cnn_two_swiftshader(void **state)
+TEST_OF(cnns_tests, cnn_two_swiftshader)
 {
-    (void)state;
     cnn((job_params){ .num_workers = 2, .devices = { SWS, SWS } });
 }
-static void cnn_two_both(void **state)
+TEST_OF(cnns_tests, cnn_two_both)
 {
-    (void)state;
     cnn((job_params){ .num_workers = 2, .devices = { LVP, SWS } });
 }
-static void cnn_four_llvmpipe(void **state)
+TEST_OF(cnns_tests, cnn_four_llvmpipe)
 {
-    (void)state;
     cnn((job_params){ .num_workers = 4, .devices = { LVP, LVP, LVP, LVP } });
 }
-static void cnn_four_swiftshader(void **state)
+TEST_OF(cnns_tests, cnn_four_swiftshader)
 {
-    (void)state;
     cnn((job_params){ .num_workers = 4, .devices = { SWS, SWS, SWS, SWS } });
 }
-static void cnn_four_both(void **state)
+TEST_OF(cnns_tests, cnn_four_both)
 {
-    (void)state;
     cnn((job_params){ .num_workers = 4, .devices = { LVP, SWS, LVP, SWS } });
 }
-static void cnn_three(void **state)
+TEST_OF(cnns_tests, cnn_three)
 {
-    (void)state;
     cnn((job_params){ .num_workers = 3, .devices = { SWS, LVP, SWS } });
 }
-static void cnn_uneven(void **state)
+TEST_OF(cnns_tests, cnn_uneven)
 {
-    (void)state;
     cnn((job_params){ .num_workers = 2, .devices = { LVP, SWS "," LVP }, .mirrored = { .bucket_bytes = 100000 } });
 }
 
 /* Different drivers for a thousand steps, compared after each. */
-static void thousand_steps(void **state)
+TEST_OF(cnns_tests, thousand_steps)
 {
-    (void)state;
     static report reports[MAX_WORKERS];
     const training t = { .cnn = true, .steps = MAX_STEPS, .batch = 8, .optimizer = adam, .checks = true };
     run_job(&(job_params){ .num_workers = 2, .devices = { LVP, SWS }, .user = &t }, train_net, reports);
@@ -767,30 +737,12 @@ static void thousand_steps(void **state)
 
 TEST_PROGRAM(multi_worker)
 {
-    const struct CMUnitTest together[] = { cmocka_unit_test(two_workers), cmocka_unit_test(clipped_workers) };
-    const struct CMUnitTest view[] = { cmocka_unit_test(workers_look_around) };
-    const struct CMUnitTest agreement[] = { cmocka_unit_test(unequal_initial_values), cmocka_unit_test(stop_is_agreed),
-                                            cmocka_unit_test(failures_are_shared) };
-    const struct CMUnitTest losses[] = { cmocka_unit_test(odd_arithmetic_local), cmocka_unit_test(killed_worker),
-                                         cmocka_unit_test(failure_of_one), cmocka_unit_test(missing_device) };
-    const struct CMUnitTest full[] = { cmocka_unit_test(uneven_workers),         cmocka_unit_test(staged_workers),
-                                       cmocka_unit_test(parts_of_the_variables), cmocka_unit_test(three_workers),
-                                       cmocka_unit_test(lamb_workers),           cmocka_unit_test(muon_workers),
-                                       cmocka_unit_test(four_workers),           cmocka_unit_test(scaled_losses),
-                                       cmocka_unit_test(local_updates),          cmocka_unit_test(fit_on_two_workers),
-                                       cmocka_unit_test(odd_arithmetic_sharded), cmocka_unit_test(different_programs) };
-    const struct CMUnitTest cnns[] = {
-        cmocka_unit_test(cnn_one),       cmocka_unit_test(cnn_two_llvmpipe),  cmocka_unit_test(cnn_two_swiftshader),
-        cmocka_unit_test(cnn_two_both),  cmocka_unit_test(cnn_four_llvmpipe), cmocka_unit_test(cnn_four_swiftshader),
-        cmocka_unit_test(cnn_four_both), cmocka_unit_test(cnn_three),         cmocka_unit_test(cnn_uneven),
-        cmocka_unit_test(thousand_steps)
-    };
     const char *part = argc > 1 ? argv[1] : "training";
     if (argc > 2) cmocka_set_test_filter(argv[2]);
-    if (strcmp(part, "training") == 0) return cmocka_run_group_tests(together, NULL, NULL);
-    if (strcmp(part, "view") == 0) return cmocka_run_group_tests(view, NULL, NULL);
-    if (strcmp(part, "agreement") == 0) return cmocka_run_group_tests(agreement, NULL, NULL);
-    if (strcmp(part, "losses") == 0) return cmocka_run_group_tests(losses, NULL, NULL);
-    if (strcmp(part, "cnn") == 0) return cmocka_run_group_tests(cnns, NULL, NULL);
-    return cmocka_run_group_tests(full, NULL, NULL);
+    if (strcmp(part, "training") == 0) return room_tests_run(together_tests, NULL, NULL);
+    if (strcmp(part, "view") == 0) return room_tests_run(view_tests, NULL, NULL);
+    if (strcmp(part, "agreement") == 0) return room_tests_run(agreement_tests, NULL, NULL);
+    if (strcmp(part, "losses") == 0) return room_tests_run(losses_tests, NULL, NULL);
+    if (strcmp(part, "cnn") == 0) return room_tests_run(cnns_tests, NULL, NULL);
+    return room_tests_run(own_tests, NULL, NULL);
 }

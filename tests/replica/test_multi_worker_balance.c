@@ -90,24 +90,22 @@ static void check_slow(job_params job, int factor)
     assert_true(best >= 1.8);
 }
 
-static void one_worker_3(void **state)
+static room_test *speed_tests;
+
+TEST_OF(speed_tests, one_worker_3)
 {
-    (void)state;
     check_slow((job_params){ .num_workers = 1, .devices = { LVP "," LVP } }, 3);
 }
-static void one_worker_10(void **state)
+TEST_OF(speed_tests, one_worker_10)
 {
-    (void)state;
     check_slow((job_params){ .num_workers = 1, .devices = { LVP "," LVP } }, 10);
 }
-static void two_workers_3(void **state)
+TEST_OF(speed_tests, two_workers_3)
 {
-    (void)state;
     check_slow((job_params){ .num_workers = 2, .devices = { LVP, LVP } }, 3);
 }
-static void two_workers_10(void **state)
+TEST_OF(speed_tests, two_workers_10)
 {
-    (void)state;
     check_slow((job_params){ .num_workers = 2, .devices = { LVP, LVP } }, 10);
 }
 
@@ -160,9 +158,8 @@ static void check_memory(job_params job, uint32_t replicas)
     }
 }
 
-static void little_memory(void **state)
+TEST(little_memory)
 {
-    (void)state;
     check_memory((job_params){ .num_workers = 1, .devices = { LVP "," LVP "," LVP } }, 3);
     check_memory((job_params){ .num_workers = 2, .devices = { LVP, LVP "," LVP } }, 3);
 }
@@ -175,9 +172,8 @@ static rf_result nothing(worker *w)
     return RF_OK;
 }
 
-static void wrong_aid(void **state)
+TEST(wrong_aid)
 {
-    (void)state;
     static report reports[MAX_WORKERS];
     setenv("RINGFIRE_TEST_SLOW", "1x3", 1);
     run_job(&(job_params){ .num_workers = 1, .devices = { LVP } }, nothing, reports);
@@ -188,11 +184,8 @@ static void wrong_aid(void **state)
 
 TEST_PROGRAM(multi_worker_balance)
 {
-    const struct CMUnitTest memory[] = { cmocka_unit_test(little_memory), cmocka_unit_test(wrong_aid) };
-    const struct CMUnitTest speed[] = { cmocka_unit_test(one_worker_3), cmocka_unit_test(two_workers_3),
-                                        cmocka_unit_test(one_worker_10), cmocka_unit_test(two_workers_10) };
     const char *part = argc > 1 ? argv[1] : "memory";
     if (argc > 2) cmocka_set_test_filter(argv[2]);
-    if (strcmp(part, "speed") == 0) return cmocka_run_group_tests(speed, NULL, NULL);
-    return cmocka_run_group_tests(memory, NULL, NULL);
+    if (strcmp(part, "speed") == 0) return room_tests_run(speed_tests, NULL, NULL);
+    return room_tests_run(own_tests, NULL, NULL);
 }

@@ -166,9 +166,10 @@ static void check_by_example(job_params job, const report *want)
     if (job.num_workers > 1) assert_true(got[1].numbers[2] >= 2 && got[1].numbers[1] < 2 * EXAMPLES);
 }
 
-static void by_example(void **state)
+static room_test *full_tests;
+
+TEST_OF(full_tests, by_example)
 {
-    (void)state;
     static report want[MAX_WORKERS], off[MAX_WORKERS];
     static const double none[] = { 0 }, most[] = { 3, 1 };
     const plan p = { RF_DISTRIBUTE_OFF };
@@ -350,9 +351,8 @@ static void check_by_file(files *f, job_params job)
     assert_true(got[1].numbers[2] > 0); /* it ran out of files before the others did */
 }
 
-static void by_file(void **state)
+TEST_OF(full_tests, by_file)
 {
-    (void)state;
     files f = { 0 };
     write_files(&f);
     check_by_file(&f, (job_params){ .num_workers = 2, .devices = { LVP, SWS } });
@@ -454,15 +454,13 @@ static void check_fit(uint32_t workers, const char *second)
     assert_true(got[1].numbers[3] == 3 * EXAMPLES); /* of the global batches */
 }
 
-static void fit_on_two(void **state)
+TEST(fit_on_two)
 {
-    (void)state;
     check_fit(2, LVP);
 }
 
-static void fit_on_three(void **state)
+TEST_OF(full_tests, fit_on_three)
 {
-    (void)state;
     check_fit(3, SWS);
 }
 
@@ -536,9 +534,8 @@ static rf_result fit_virtual_batches(worker *w)
     return RF_OK;
 }
 
-static void virtual_batches(void **state)
+TEST_OF(full_tests, virtual_batches)
 {
-    (void)state;
     static report got[MAX_WORKERS], want[MAX_WORKERS];
     run_job(&(job_params){ .num_workers = 1, .devices = { LVP } }, fit_virtual_batches, want);
     check_job(want, 1);
@@ -551,9 +548,8 @@ static void virtual_batches(void **state)
     compare_jobs(got, 3, want, 1e-5);
 }
 
-static void continue_on_others(void **state)
+TEST_OF(full_tests, continue_on_others)
 {
-    (void)state;
     static report got[MAX_WORKERS], want[MAX_WORKERS];
     char directory[SCRATCH_PATH];
     scratch(directory);
@@ -609,9 +605,8 @@ static rf_result lonely_slice(worker *w)
     return rf_strategy_run(w->strategy, n.step, &part, NULL);
 }
 
-static void parts_must_fit(void **state)
+TEST(parts_must_fit)
 {
-    (void)state;
     static report reports[MAX_WORKERS];
     run_job(&(job_params){ .num_workers = 2, .devices = { LVP, LVP } }, wrong_slices, reports);
     check_job(reports, 2);
@@ -621,12 +616,8 @@ static void parts_must_fit(void **state)
 
 TEST_PROGRAM(multi_worker_input)
 {
-    const struct CMUnitTest quick[] = { cmocka_unit_test(parts_must_fit), cmocka_unit_test(fit_on_two) };
-    const struct CMUnitTest full[] = { cmocka_unit_test(fit_on_three), cmocka_unit_test(by_example),
-                                       cmocka_unit_test(by_file), cmocka_unit_test(continue_on_others),
-                                       cmocka_unit_test(virtual_batches) };
     const char *part = argc > 1 ? argv[1] : "quick";
     if (argc > 2) cmocka_set_test_filter(argv[2]);
-    if (strcmp(part, "full") == 0) return cmocka_run_group_tests(full, NULL, NULL);
-    return cmocka_run_group_tests(quick, NULL, NULL);
+    if (strcmp(part, "full") == 0) return room_tests_run(full_tests, NULL, NULL);
+    return room_tests_run(own_tests, NULL, NULL);
 }

@@ -289,7 +289,7 @@ static const job_params splits[] = {
 };
 enum { NUM_SPLITS = sizeof(splits) / sizeof(splits[0]) };
 
-static void numbers_are_those_of_one_device(void **state)
+TEST(numbers_are_those_of_one_device)
 {
     static report whole[MAX_WORKERS], split[MAX_WORKERS];
     (void)state;
@@ -365,7 +365,7 @@ static rf_result run_refused(worker *w)
     return RF_OK;
 }
 
-static void others_are_refused_where_the_batch_is_split(void **state)
+TEST(others_are_refused_where_the_batch_is_split)
 {
     static report reports[MAX_WORKERS];
     (void)state;
@@ -392,7 +392,7 @@ static rf_result run_with_own_seed(worker *w)
     return RF_OK;
 }
 
-static void workers_have_one_seed(void **state)
+TEST(workers_have_one_seed)
 {
     static report reports[MAX_WORKERS];
     (void)state;
@@ -400,12 +400,4 @@ static void workers_have_one_seed(void **state)
     check_job(reports, 2);
 }
 
-TEST_PROGRAM(random)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(numbers_are_those_of_one_device),
-        cmocka_unit_test(others_are_refused_where_the_batch_is_split),
-        cmocka_unit_test(workers_have_one_seed),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(random, NULL, NULL)

@@ -28,9 +28,8 @@ static rf_result average_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, 
     return rf_trace_status(t);
 }
 
-static void tutorial_losses(void **state)
+TEST(tutorial_losses)
 {
-    (void)state;
     rf_strategy *s = open_devices(twin, NULL);
     assert_int_equal(rf_strategy_num_replicas_in_sync(s), 2);
     assert_non_null(strstr(rf_strategy_device_name(s, 1), "llvmpipe"));
@@ -79,9 +78,8 @@ static void tutorial_losses(void **state)
 
 /* ---- signatures ---- */
 
-static void traces_once_per_signature(void **state)
+TEST(traces_once_per_signature)
 {
-    (void)state;
     rf_strategy *s = open_devices(one, NULL);
     rf_function *f;
     CHECK(rf_function_create(s, &(rf_function_params){ average_step, NULL, 2, NULL, false }, &f));
@@ -140,9 +138,8 @@ static void check_late(rf_strategy *s, rf_function *f, float want, rf_per_replic
     if (sum != want) fail_msg("%g instead of %g", (double)sum, (double)want);
 }
 
-static void variables_may_come_late(void **state)
+TEST(variables_may_come_late)
 {
-    (void)state;
     rf_strategy *s = open_devices(one, NULL);
     /* Large enough that the arrays move while the step is traced. */
     late l = { .strategy = s, .built_count = 40000 };
@@ -188,9 +185,8 @@ static void variables_may_come_late(void **state)
 
 /* Training goes on while the arrays move and the optimizer meets further variables: as if nothing had happened. */
 /* Variables of other sizes come and go: each keeps its values, and the array does not grow beyond what they need. */
-static void places_are_used_again(void **state)
+TEST(places_are_used_again)
 {
-    (void)state;
     enum { LIVE = 5, ROUNDS = 60, MOST = 3000 };
     rf_strategy *s = open_devices(twin, NULL);
     rf_variable *v[LIVE] = { NULL };
@@ -221,9 +217,8 @@ static void places_are_used_again(void **state)
     rf_strategy_destroy(&s);
 }
 
-static void training_survives_growth(void **state)
+TEST(training_survives_growth)
 {
-    (void)state;
     float plain[IN], grown[IN];
     for (int k = 0; k < 2; k++) {
         rf_strategy *s = open_devices(twin, NULL);
@@ -249,9 +244,8 @@ static void training_survives_growth(void **state)
 }
 
 /* Optimizer state read from two replicas and written to one continues the same way, as from a checkpoint. */
-static void state_moves_between_strategies(void **state)
+TEST(state_moves_between_strategies)
 {
-    (void)state;
     float w[2][IN], b, slots[2][2][IN];
     linear m;
     rf_strategy *s = open_devices(twin, NULL);
@@ -289,9 +283,8 @@ static void state_moves_between_strategies(void **state)
 
 /* ---- initial values ---- */
 
-static void initial_values_do_not_depend_on_replicas(void **state)
+TEST(initial_values_do_not_depend_on_replicas)
 {
-    (void)state;
     float want[2][200], got[200];
     const char *const lists[] = { one, "llvmpipe,llvmpipe,llvmpipe" };
     for (int k = 0; k < 2; k++) {
@@ -342,9 +335,8 @@ static rf_result counters_step(rf_trace *t, const rf_tensor *in, rf_tensor *out,
     return rf_trace_status(t);
 }
 
-static void host_values_and_local_state(void **state)
+TEST(host_values_and_local_state)
 {
-    (void)state;
     rf_strategy *s = open_devices("llvmpipe,llvmpipe,llvmpipe", NULL);
     rf_strategy_set_seed(s, 0x123456789abcdef0u);
     counters c;
@@ -405,9 +397,8 @@ static rf_result gradients_step(rf_trace *t, const rf_tensor *in, rf_tensor *out
     return RF_OK;
 }
 
-static void gradients_in_a_step(void **state)
+TEST(gradients_in_a_step)
 {
-    (void)state;
     rf_strategy *s = open_devices(one, NULL);
     rf_variable *v[2];
     CHECK(rf_variable_create(s, &(rf_variable_params){ .shape = RF_SHAPE(3) }, &v[0]));
@@ -490,9 +481,8 @@ static void no_hyper(void *user, uint64_t iteration, double norm, uint32_t group
 }
 
 /* A search of an empty cache that finds nothing leaves no failure behind. */
-static void success_leaves_no_message(void **state)
+TEST(success_leaves_no_message)
 {
-    (void)state;
     char cache[SCRATCH_PATH];
     scratch(cache);
     rf_strategy *s = NULL;
@@ -503,9 +493,8 @@ static void success_leaves_no_message(void **state)
     scratch_remove(cache);
 }
 
-static void steps_that_fail(void **state)
+TEST(steps_that_fail)
 {
-    (void)state;
     rf_strategy *s = open_devices(one, NULL), *other = open_devices(twin, NULL);
     bad b = { 0 };
     CHECK(rf_variable_create(other, &(rf_variable_params){ .name = "stranger", .shape = RF_SHAPE(2) }, &b.foreign));
@@ -565,9 +554,8 @@ static void steps_that_fail(void **state)
     rf_strategy_destroy(&other);
 }
 
-static void bad_arguments(void **state)
+TEST(bad_arguments)
 {
-    (void)state;
     rf_strategy *s = open_devices(twin, NULL), *other = open_devices(one, NULL), *none;
     rf_function *f;
     rf_variable *v;
@@ -619,9 +607,8 @@ static void bad_arguments(void **state)
     rf_strategy_destroy(&other);
 }
 
-static void local_updates_want_one_driver(void **state)
+TEST(local_updates_want_one_driver)
 {
-    (void)state;
     rf_strategy *s = open_devices("llvmpipe,SwiftShader", NULL);
     rf_strategy_destroy(&s);
     CHECK_FAILS(rf_strategy_create_mirrored(
@@ -629,9 +616,8 @@ static void local_updates_want_one_driver(void **state)
                 RF_ERROR_INVALID_ARGUMENT, "llvmpipe", "SwiftShader", "RF_UPDATE_SHARDED");
 }
 
-static void devices_from_the_environment(void **state)
+TEST(devices_from_the_environment)
 {
-    (void)state;
     rf_strategy *s = open_devices(twin, NULL);
     rf_strategy_destroy(&s);
     setenv("RINGFIRE_DEVICES", "llvmpipe,llvmpipe,llvmpipe", 1);
@@ -647,9 +633,8 @@ static void devices_from_the_environment(void **state)
 
 /* ---- profile ---- */
 
-static void profile_names_nodes(void **state)
+TEST(profile_names_nodes)
 {
-    (void)state;
     rf_strategy *s = open_devices(twin, NULL);
     linear m;
     linear_create(&m, s, &(linear_params){ 0 });
@@ -673,9 +658,8 @@ static void profile_names_nodes(void **state)
     rf_strategy_destroy(&s);
 }
 
-static void commands_are_counted(void **state)
+TEST(commands_are_counted)
 {
-    (void)state;
     rf_strategy *s;
     CHECK(rf_strategy_create_one_device(&(rf_one_device_params){ .device = "llvmpipe" }, &s));
     linear m;
@@ -700,9 +684,8 @@ static void commands_are_counted(void **state)
 
 /* ---- lifetime ---- */
 
-static void any_order_of_destruction(void **state)
+TEST(any_order_of_destruction)
 {
-    (void)state;
     rf_strategy *s = open_devices(twin, NULL);
     linear m;
     linear_create(&m, s, &(linear_params){ .adam = true });
@@ -722,26 +705,4 @@ static void any_order_of_destruction(void **state)
     rf_function_destroy(NULL);
 }
 
-TEST_PROGRAM(replica)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(tutorial_losses),
-        cmocka_unit_test(traces_once_per_signature),
-        cmocka_unit_test(variables_may_come_late),
-        cmocka_unit_test(places_are_used_again),
-        cmocka_unit_test(training_survives_growth),
-        cmocka_unit_test(state_moves_between_strategies),
-        cmocka_unit_test(initial_values_do_not_depend_on_replicas),
-        cmocka_unit_test(host_values_and_local_state),
-        cmocka_unit_test(gradients_in_a_step),
-        cmocka_unit_test(success_leaves_no_message),
-        cmocka_unit_test(steps_that_fail),
-        cmocka_unit_test(bad_arguments),
-        cmocka_unit_test(local_updates_want_one_driver),
-        cmocka_unit_test(devices_from_the_environment),
-        cmocka_unit_test(profile_names_nodes),
-        cmocka_unit_test(commands_are_counted),
-        cmocka_unit_test(any_order_of_destruction),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(replica, NULL, NULL)

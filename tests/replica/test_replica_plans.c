@@ -3,13 +3,7 @@
  * memory, device choice, initial values. */
 #include <float.h>
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "base/half.h"
 #include "base/loss_scale.h"
@@ -32,9 +26,8 @@ static void check_split(uint64_t examples, const double *shares, uint32_t n, con
             fail_msg("%u examples, replica %u: %u instead of %u", (unsigned)examples, r, counts[r], want[r]);
 }
 
-static void split_known(void **state)
+TEST(split_known)
 {
-    (void)state;
     check_split(64, NULL, 2, (uint32_t[]){ 32, 32 });
     check_split(7, NULL, 3, (uint32_t[]){ 3, 2, 2 });
     check_split(1, NULL, 3, (uint32_t[]){ 1, 0, 0 });
@@ -47,9 +40,8 @@ static void split_known(void **state)
     check_split(5, (double[]){ DBL_MAX, 0, DBL_MAX }, 3, (uint32_t[]){ 3, 0, 2 });
 }
 
-static void split_properties(void **state)
+TEST(split_properties)
 {
-    (void)state;
     rf_rng rng = { .key = 11 };
     for (int round = 0; round < 5000; round++) {
         const uint32_t n = 1 + (uint32_t)rf_rng_below(&rng, 8);
@@ -74,9 +66,8 @@ static void split_properties(void **state)
 }
 
 /* Whole units, but for what the batch ends with. */
-static void split_in_units(void **state)
+TEST(split_in_units)
 {
-    (void)state;
     const double shares[] = { 0.1, 0.6, 0.3 };
     uint32_t counts[3];
     rf_split_units(22, 8, NULL, 2, counts);
@@ -103,9 +94,8 @@ static void split_in_units(void **state)
 
 /* ---- shards and buckets ---- */
 
-static void shards_cover(void **state)
+TEST(shards_cover)
 {
-    (void)state;
     rf_rng rng = { .key = 12 };
     for (int round = 0; round < 5000; round++) {
         const uint32_t n = 1 + (uint32_t)rf_rng_below(&rng, 8);
@@ -127,9 +117,8 @@ static void shards_cover(void **state)
     }
 }
 
-static void bucket_sizes(void **state)
+TEST(bucket_sizes)
 {
-    (void)state;
     const uint64_t mebi = (1u << 20) / sizeof(float);
     assert_int_equal(rf_bucket_size(123, 1000 * mebi), 123);
     assert_int_equal(rf_bucket_size(0, 100), mebi);
@@ -137,9 +126,8 @@ static void bucket_sizes(void **state)
     assert_int_equal(rf_bucket_size(0, 1000 * mebi), 16 * mebi);
 }
 
-static void buckets_cover(void **state)
+TEST(buckets_cover)
 {
-    (void)state;
     rf_rng rng = { .key = 13 };
     for (int round = 0; round < 2000; round++) {
         uint64_t counts[20], borders[21] = { 0 };
@@ -222,9 +210,8 @@ static void check_plan(const rf_range *spans, uint32_t n, const rf_segment_list 
         for (uint64_t e = 0; e < MAX_ELEMENTS; e++) assert_int_equal(slots[r][e], e < slot_counts[r]);
 }
 
-static void update_plans(void **state)
+TEST(update_plans)
 {
-    (void)state;
     rf_rng rng = { .key = 14 };
     for (int round = 0; round < 400; round++) {
         rf_range spans[10], subset[10];
@@ -277,9 +264,8 @@ static void update_plans(void **state)
     }
 }
 
-static void one_replica_is_one_segment(void **state)
+TEST(one_replica_is_one_segment)
 {
-    (void)state;
     const rf_range spans[] = { { 0, 64 }, { 64, 128 }, { 128, 6400 } };
     uint64_t slots;
     rf_segment_list segments;
@@ -301,9 +287,8 @@ static void one_replica_is_one_segment(void **state)
 
 enum { EXCHANGE_ELEMENTS = 700000 };
 
-static void exchange_sums_in_order(void **state)
+TEST(exchange_sums_in_order)
 {
-    (void)state;
     rf_exchange *exchange;
     assert_int_equal(rf_local_exchange_create(3, &exchange), RF_OK);
     float *data[3], *before[3];
@@ -362,9 +347,8 @@ static void exchange_sums_in_order(void **state)
 
 /* ---- initial values ---- */
 
-static void fans(void **state)
+TEST(fans)
 {
-    (void)state;
     double in, out;
     rf_initializer_fans(RF_SHAPE(3, 3, 32, 64), &in, &out);
     assert_true(in == 288 && out == 576);
@@ -397,9 +381,8 @@ static void check_distribution(rf_initializer init, rf_shape shape, double mean,
     rf_free(x);
 }
 
-static void distributions(void **state)
+TEST(distributions)
 {
-    (void)state;
     const rf_shape shape = RF_SHAPE(400, 500);
     const double glorot = sqrt(6.0 / 900), he = sqrt(6.0 / 400), cut = 0.87962566103423978;
     check_distribution((rf_initializer){ RF_INIT_GLOROT_UNIFORM }, shape, 0, glorot / sqrt(3), glorot);
@@ -444,9 +427,8 @@ static void check_orthogonal(rf_shape shape, float gain)
     rf_free(x);
 }
 
-static void orthogonal(void **state)
+TEST(orthogonal)
 {
-    (void)state;
     check_orthogonal(RF_SHAPE(64, 64), 1);
     check_orthogonal(RF_SHAPE(32, 96), 1);
     check_orthogonal(RF_SHAPE(3, 3, 7, 5), 2);
@@ -461,9 +443,8 @@ static void orthogonal(void **state)
     assert_non_null(strstr(rf_error_message(), "variance scaling only"));
 }
 
-static void initializers_depend_on_seed_alone(void **state)
+TEST(initializers_depend_on_seed_alone)
 {
-    (void)state;
     float a[1000], b[1000], c[1000];
     const rf_initializer init = { RF_INIT_HE_NORMAL };
     assert_int_equal(rf_initializer_fill(&init, RF_SHAPE(10, 100), 5, a), RF_OK);
@@ -480,9 +461,8 @@ static void initializers_depend_on_seed_alone(void **state)
 /* ---- hash ---- */
 
 /* Every bit of every float matters, and so does the length. */
-static void hash_sees_every_bit(void **state)
+TEST(hash_sees_every_bit)
 {
-    (void)state;
     float values[41];
     rf_rng rng = { .key = 3 };
     for (int i = 0; i < 41; i++) values[i] = (float)rf_rng_normal(&rng);
@@ -516,9 +496,8 @@ static float rounded(rf_dtype wire, float x)
 
 /* Sums of the largest gradients that pass are finite, also one after the other and rounded each time; twice as large
  * they need not be. */
-static void gradients_that_pass_never_overflow(void **state)
+TEST(gradients_that_pass_never_overflow)
 {
-    (void)state;
     static const rf_dtype wires[] = { RF_F32, RF_F16, RF_BF16 };
     static const uint32_t counts[] = { 1, 2, 3, 7, 8, 64, 100, 1000 };
     for (size_t w = 0; w < sizeof(wires) / sizeof(wires[0]); w++)
@@ -534,24 +513,4 @@ static void gradients_that_pass_never_overflow(void **state)
         }
 }
 
-TEST_PROGRAM(replica_plans)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(split_known),
-        cmocka_unit_test(split_properties),
-        cmocka_unit_test(split_in_units),
-        cmocka_unit_test(shards_cover),
-        cmocka_unit_test(bucket_sizes),
-        cmocka_unit_test(buckets_cover),
-        cmocka_unit_test(update_plans),
-        cmocka_unit_test(one_replica_is_one_segment),
-        cmocka_unit_test(exchange_sums_in_order),
-        cmocka_unit_test(fans),
-        cmocka_unit_test(distributions),
-        cmocka_unit_test(orthogonal),
-        cmocka_unit_test(initializers_depend_on_seed_alone),
-        cmocka_unit_test(hash_sees_every_bit),
-        cmocka_unit_test(gradients_that_pass_never_overflow),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(replica_plans, NULL, NULL)

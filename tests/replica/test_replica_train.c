@@ -50,63 +50,54 @@ static void check_sgd(const char *devices, const rf_mirrored_params *params, uin
     rf_strategy_destroy(&s);
 }
 
-static void sgd_one(void **state)
+static room_test *full_tests;
+
+TEST(sgd_one)
 {
-    (void)state;
     check_sgd(one, NULL, BATCH, false);
 }
-static void sgd_twin(void **state)
+TEST(sgd_twin)
 {
-    (void)state;
     check_sgd(twin, NULL, BATCH, false);
 }
-static void sgd_mixed(void **state)
+TEST(sgd_mixed)
 {
-    (void)state;
     check_sgd(mixed, NULL, BATCH, false);
 }
-static void sgd_trio(void **state)
+TEST_OF(full_tests, sgd_trio)
 {
-    (void)state;
     check_sgd(mixed_trio, NULL, BATCH, false);
 }
-static void sgd_staged(void **state)
+TEST_OF(full_tests, sgd_staged)
 {
-    (void)state;
     check_sgd(trio, NULL, BATCH, true);
 }
-static void sgd_small_buckets(void **state)
+TEST_OF(full_tests, sgd_small_buckets)
 {
-    (void)state;
     check_sgd(trio, &(rf_mirrored_params){ .bucket_bytes = 16 }, BATCH, false);
 }
-static void sgd_local(void **state)
+TEST(sgd_local)
 {
-    (void)state;
     check_sgd(twin, &(rf_mirrored_params){ .update_mode = RF_UPDATE_LOCAL }, BATCH, false);
 }
-static void sgd_local_staged(void **state)
+TEST_OF(full_tests, sgd_local_staged)
 {
-    (void)state;
     check_sgd("llvmpipe,llvmpipe,llvmpipe", &(rf_mirrored_params){ .update_mode = RF_UPDATE_LOCAL }, BATCH, true);
 }
-static void sgd_uneven(void **state)
+TEST_OF(full_tests, sgd_uneven)
 {
-    (void)state;
     check_sgd(mixed, &(rf_mirrored_params){ .shares = (double[]){ 3, 1 }, .num_shares = 2 }, 30, false);
     check_sgd(trio, &(rf_mirrored_params){ .shares = (double[]){ 1, 0, 5 }, .num_shares = 3 }, 31, false);
 }
-static void sgd_empty_replica(void **state)
+TEST_OF(full_tests, sgd_empty_replica)
 {
-    (void)state;
     check_sgd(trio, NULL, 2, false); /* the third replica never has an example */
     check_sgd(trio, NULL, 1, true);
 }
 
 /* Adam on several replicas against one: state lives with the owners of its parts. */
-static void adam_like_one_device(void **state)
+TEST_OF(full_tests, adam_like_one_device)
 {
-    (void)state;
     float losses[STEPS], w[IN], single_w[IN], slot[IN], single_slot[2][IN];
     const char *const lists[] = { one, mixed_trio, twin };
     for (int k = 0; k < 3; k++) {
@@ -134,9 +125,8 @@ static void adam_like_one_device(void **state)
 }
 
 /* Batches of different sizes, without a new trace; results of the last run but one stay readable. */
-static void dynamic_batch(void **state)
+TEST_OF(full_tests, dynamic_batch)
 {
-    (void)state;
     rf_strategy *s = open_devices(mixed, NULL);
     linear m;
     linear_create(&m, s, &(linear_params){ 0 });
@@ -207,9 +197,8 @@ static void check_accumulation(const char *devices, const rf_mirrored_params *pa
 
 /* Replicas that have examples in some of the accumulated steps only: what they had counts, what they had before does
  * not. */
-static void accumulation_with_empty_replicas(void **state)
+TEST_OF(full_tests, accumulation_with_empty_replicas)
 {
-    (void)state;
     static const uint32_t sizes[] = { 1, 3, 1 };
     float w[IN], single[IN];
     const char *const lists[] = { one, trio, trio };
@@ -227,9 +216,8 @@ static void accumulation_with_empty_replicas(void **state)
     }
 }
 
-static void accumulation(void **state)
+TEST_OF(full_tests, accumulation)
 {
-    (void)state;
     check_accumulation(one, NULL, false, 8);
     check_accumulation(trio, NULL, false, 8);
     check_accumulation(trio, NULL, true, 2); /* one replica without examples */
@@ -273,9 +261,8 @@ static void check_norms(const char *devices, const rf_mirrored_params *params, u
     rf_strategy_destroy(&s);
 }
 
-static void norms(void **state)
+TEST_OF(full_tests, norms)
 {
-    (void)state;
     check_norms(one, NULL, 1);
     check_norms(one, NULL, 2);
     check_norms(trio, NULL, 1);
@@ -284,9 +271,8 @@ static void norms(void **state)
 }
 
 /* The reduced gradient is the sum over replicas, no matter which of them owns it. */
-static void gradients_are_summed(void **state)
+TEST(gradients_are_summed)
 {
-    (void)state;
     float want[IN + 1], got[IN + 1];
     const char *const lists[] = { one, trio };
     for (int k = 0; k < 2; k++) {
@@ -305,9 +291,8 @@ static void gradients_are_summed(void **state)
 }
 
 /* The same run twice gives the same bits. */
-static void deterministic(void **state)
+TEST_OF(full_tests, deterministic)
 {
-    (void)state;
     float first[IN], second[IN];
     for (int k = 0; k < 2; k++) {
         rf_strategy *s = open_devices(mixed, NULL);
@@ -322,9 +307,8 @@ static void deterministic(void **state)
 }
 
 /* A difference is found and named. */
-static void differences_are_named(void **state)
+TEST(differences_are_named)
 {
-    (void)state;
     rf_strategy *s = open_devices(mixed, NULL);
     linear m;
     linear_create(&m, s, &(linear_params){ 0 });
@@ -348,28 +332,6 @@ static void differences_are_named(void **state)
 
 TEST_PROGRAM(replica_train)
 {
-    const struct CMUnitTest quick[] = {
-        cmocka_unit_test(sgd_one),
-        cmocka_unit_test(sgd_twin),
-        cmocka_unit_test(sgd_mixed),
-        cmocka_unit_test(sgd_local),
-        cmocka_unit_test(gradients_are_summed),
-        cmocka_unit_test(differences_are_named),
-    };
-    const struct CMUnitTest full[] = {
-        cmocka_unit_test(sgd_trio),
-        cmocka_unit_test(sgd_staged),
-        cmocka_unit_test(sgd_small_buckets),
-        cmocka_unit_test(sgd_local_staged),
-        cmocka_unit_test(sgd_uneven),
-        cmocka_unit_test(sgd_empty_replica),
-        cmocka_unit_test(adam_like_one_device),
-        cmocka_unit_test(dynamic_batch),
-        cmocka_unit_test(accumulation),
-        cmocka_unit_test(accumulation_with_empty_replicas),
-        cmocka_unit_test(norms),
-        cmocka_unit_test(deterministic),
-    };
     const bool everything = argc > 1 && strcmp(argv[1], "full") == 0;
-    return everything ? cmocka_run_group_tests(full, NULL, NULL) : cmocka_run_group_tests(quick, NULL, NULL);
+    return everything ? room_tests_run(full_tests, NULL, NULL) : room_tests_run(own_tests, NULL, NULL);
 }

@@ -175,9 +175,8 @@ static void compare_files(FILE *wanted)
     }
 }
 
-static void all_schedules(void **state)
+TEST(all_schedules)
 {
-    (void)state;
     for (size_t p = 0; p < sizeof(places) / sizeof(places[0]); p++) {
         rf_strategy *s = open_place(&places[p]);
         for (size_t w = 0; w < sizeof(works) / sizeof(works[0]); w++) write_schedule(s, &places[p], &works[w]);
@@ -186,9 +185,8 @@ static void all_schedules(void **state)
     fflush(found);
 }
 
-static void as_they_were(void **state)
+TEST(as_they_were)
 {
-    (void)state;
     FILE *wanted = fopen(golden, "r");
     if (!wanted) fail_msg("there is no file %s", golden);
     compare_files(wanted);
@@ -198,12 +196,11 @@ static void as_they_were(void **state)
 TEST_PROGRAM(schedules)
 {
     const bool renews = argc > 2 && strcmp(argv[2], "renew") == 0;
-    const struct CMUnitTest tests[] = { cmocka_unit_test(all_schedules), cmocka_unit_test(as_they_were) };
     if (argc < 2) return 2;
     golden = argv[1];
     found = renews ? fopen(golden, "w+") : tmpfile();
     if (!found) return 2;
-    const int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    const int failed = room_tests_run(own_tests, NULL, NULL);
     fclose(found);
     return failed;
 }

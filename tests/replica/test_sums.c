@@ -194,71 +194,63 @@ static void check_pair(const char *devices)
     assert_true(reports[0].numbers[60] == 4);
 }
 
-static void two_replicas(void **state)
+TEST(two_replicas)
 {
-    (void)state;
     check_pair(LVP "," LVP);
 }
 
-static void two_drivers(void **state)
+static room_test *drivers_tests, *full_tests;
+
+TEST_OF(drivers_tests, two_drivers)
 {
-    (void)state;
     check_pair(LVP "," SWS);
 }
 
-static void two_workers(void **state)
+TEST(two_workers)
 {
-    (void)state;
     check((job_params){ .num_workers = 2, .devices = { LVP, LVP } }, &momentum);
 }
 
-static void uneven_workers(void **state)
+TEST_OF(full_tests, uneven_workers)
 {
-    (void)state;
     static const double none[] = { 0, 3 };
     check((job_params){ .num_workers = 2, .devices = { LVP "," LVP, LVP }, .shares = { none, NULL } }, &momentum);
 }
 
 /* Each replica has another number of examples that count, one has none at all. */
-static void masked_losses(void **state)
+TEST_OF(full_tests, masked_losses)
 {
-    (void)state;
     static const double none[] = { 0, 3 };
     const setup masked = { .optimizer = momentum.optimizer, .masked = true };
     check((job_params){ .num_workers = 1, .devices = { LVP "," LVP } }, &masked);
     check((job_params){ .num_workers = 2, .devices = { LVP "," LVP, LVP }, .shares = { none, NULL } }, &masked);
 }
 
-static void staged_devices(void **state)
+TEST_OF(full_tests, staged_devices)
 {
-    (void)state;
     check((job_params){ .num_workers = 1, .devices = { LVP "," LVP }, .staged = true }, &momentum);
 }
 
-static void accumulated_gradients(void **state)
+TEST_OF(full_tests, accumulated_gradients)
 {
-    (void)state;
     const setup twice = { .optimizer = { .kind = RF_OPTIMIZER_SGD, .learning_rate = 0.1, .accumulation_steps = 2 } };
     check((job_params){ .num_workers = 1, .devices = { LVP "," LVP } }, &twice);
 }
 
-static void without_an_optimizer(void **state)
+TEST_OF(full_tests, without_an_optimizer)
 {
-    (void)state;
     check((job_params){ .num_workers = 2, .devices = { LVP, LVP } }, &(setup){ .no_training = true });
     assert_true(reports[0].numbers[60] == 3); /* the losses, and with them the rows, need both others */
 }
 
-static void central_storage(void **state)
+TEST_OF(full_tests, central_storage)
 {
-    (void)state;
     const setup central = { .optimizer = momentum.optimizer, .central = true };
     check((job_params){ .num_workers = 1, .devices = { LVP } }, &central);
 }
 
-static void arrays_that_move(void **state)
+TEST_OF(full_tests, arrays_that_move)
 {
-    (void)state;
     const setup grows = { .optimizer = momentum.optimizer, .grows = true };
     check((job_params){ .num_workers = 1, .devices = { LVP "," LVP } }, &grows);
 }
@@ -321,9 +313,8 @@ static rf_result make_mistakes(worker *w)
     return RF_OK;
 }
 
-static void mistakes(void **state)
+TEST(mistakes)
 {
-    (void)state;
     const char *const devices[] = { LVP, LVP "," LVP };
     for (uint32_t i = 0; i < 2; i++) {
         run_job(&(job_params){ .num_workers = 1, .devices = { devices[i] } }, make_mistakes, reports);
@@ -333,19 +324,7 @@ static void mistakes(void **state)
 
 TEST_PROGRAM(sums)
 {
-    const struct CMUnitTest quick[] = {
-        cmocka_unit_test(two_replicas),
-        cmocka_unit_test(two_workers),
-        cmocka_unit_test(mistakes),
-    };
-    const struct CMUnitTest full[] = {
-        cmocka_unit_test(uneven_workers),        cmocka_unit_test(staged_devices),
-        cmocka_unit_test(accumulated_gradients), cmocka_unit_test(without_an_optimizer),
-        cmocka_unit_test(central_storage),       cmocka_unit_test(arrays_that_move),
-        cmocka_unit_test(masked_losses),
-    };
-    const struct CMUnitTest drivers[] = { cmocka_unit_test(two_drivers) };
-    if (argc > 1 && strcmp(argv[1], "drivers") == 0) return cmocka_run_group_tests(drivers, NULL, NULL);
-    if (argc > 1 && strcmp(argv[1], "full") == 0) return cmocka_run_group_tests(full, NULL, NULL);
-    return cmocka_run_group_tests(quick, NULL, NULL);
+    if (argc > 1 && strcmp(argv[1], "drivers") == 0) return room_tests_run(drivers_tests, NULL, NULL);
+    if (argc > 1 && strcmp(argv[1], "full") == 0) return room_tests_run(full_tests, NULL, NULL);
+    return room_tests_run(own_tests, NULL, NULL);
 }

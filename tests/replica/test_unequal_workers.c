@@ -172,17 +172,12 @@ static rf_result run_cases(worker *w)
     return RF_OK;
 }
 
-static void different_settings(void **state)
+TEST(different_settings)
 {
-    (void)state;
     static report reports[MAX_WORKERS];
     run_job(&(job_params){ .num_workers = 2, .devices = { LVP, LVP } }, run_cases, reports);
     if (reports[0].result < 0) print_message("case %u\n", reports[0].steps);
     check_job(reports, 2);
 }
 
-TEST_PROGRAM(unequal_workers)
-{
-    const struct CMUnitTest tests[] = { cmocka_unit_test(different_settings) };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(unequal_workers, NULL, NULL)

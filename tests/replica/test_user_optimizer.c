@@ -195,51 +195,46 @@ static void check(job_params job, const setup *s)
     }
 static const setup clip = { .way = CLIP, .optimizer = MOMENTUM };
 
-static void two_replicas(void **state)
+TEST(two_replicas)
 {
-    (void)state;
     check((job_params){ .num_workers = 1, .devices = { LVP "," LVP } }, &clip);
     check((job_params){ .num_workers = 1, .devices = { LVP "," LVP }, .staged = true }, &clip);
 }
 
-static void two_drivers(void **state)
+static room_test *drivers_tests;
+
+TEST_OF(drivers_tests, two_drivers)
 {
-    (void)state;
     check((job_params){ .num_workers = 1, .devices = { LVP "," SWS } }, &clip);
     check((job_params){ .num_workers = 2, .devices = { LVP, SWS } }, &clip);
 }
 
-static void without_overlap(void **state)
+TEST(without_overlap)
 {
-    (void)state;
     check((job_params){ .num_workers = 1, .devices = { LVP "," LVP "," LVP }, .mirrored = { .no_overlap = true } },
           &clip);
 }
 
-static void every_replica_updates(void **state)
+TEST(every_replica_updates)
 {
-    (void)state;
     check((job_params){ .num_workers = 1, .devices = { LVP "," LVP }, .mirrored = { .update_mode = RF_UPDATE_LOCAL } },
           &clip);
 }
 
-static void central_storage(void **state)
+TEST(central_storage)
 {
-    (void)state;
     check((job_params){ .num_workers = 1, .devices = { LVP } },
           &(setup){ .way = CLIP, .central = true, .optimizer = MOMENTUM });
 }
 
-static void two_workers(void **state)
+TEST(two_workers)
 {
-    (void)state;
     check((job_params){ .num_workers = 2, .devices = { LVP, LVP } }, &clip);
     check((job_params){ .num_workers = 2, .devices = { LVP "," LVP, LVP }, .staged = true }, &clip);
 }
 
-static void unequal_shares(void **state)
+TEST(unequal_shares)
 {
-    (void)state;
     static const double shares[] = { 1, 5 };
     check((job_params){ .num_workers = 1,
                         .devices = { LVP "," LVP },
@@ -248,9 +243,8 @@ static void unequal_shares(void **state)
           &clip);
 }
 
-static void other_transforms(void **state)
+TEST(other_transforms)
 {
-    (void)state;
     const job_params two = { .num_workers = 1, .devices = { LVP "," LVP } };
     check(two, &(setup){ .way = SIGN, .optimizer = { .kind = RF_OPTIMIZER_ADAM, .learning_rate = 0.01 } });
     check(two, &(setup){ .way = DECAY, .optimizer = MOMENTUM });
@@ -259,9 +253,8 @@ static void other_transforms(void **state)
                          .optimizer = { .kind = RF_OPTIMIZER_SGD, .learning_rate = 0.1, .global_clip_norm = 2 } });
 }
 
-static void accumulated(void **state)
+TEST(accumulated)
 {
-    (void)state;
     const setup s = { .way = CLIP,
                       .optimizer = { .kind = RF_OPTIMIZER_SGD, .learning_rate = 0.5, .accumulation_steps = 2 } };
     check((job_params){ .num_workers = 1, .devices = { LVP "," LVP } }, &s);
@@ -319,9 +312,8 @@ static rf_result refuse(worker *w)
     return RF_OK;
 }
 
-static void refusals(void **state)
+TEST(refusals)
 {
-    (void)state;
     static report reports[MAX_WORKERS];
     run_job(&(job_params){ .num_workers = 1, .devices = { LVP "," LVP } }, refuse, reports);
     check_job(reports, 1);
@@ -329,12 +321,6 @@ static void refusals(void **state)
 
 TEST_PROGRAM(user_optimizer)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(two_replicas),     cmocka_unit_test(without_overlap), cmocka_unit_test(every_replica_updates),
-        cmocka_unit_test(central_storage),  cmocka_unit_test(two_workers),     cmocka_unit_test(unequal_shares),
-        cmocka_unit_test(other_transforms), cmocka_unit_test(accumulated),     cmocka_unit_test(refusals),
-    };
-    const struct CMUnitTest drivers[] = { cmocka_unit_test(two_drivers) };
-    if (argc > 1 && strcmp(argv[1], "drivers") == 0) return cmocka_run_group_tests(drivers, NULL, NULL);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    if (argc > 1 && strcmp(argv[1], "drivers") == 0) return room_tests_run(drivers_tests, NULL, NULL);
+    return room_tests_run(own_tests, NULL, NULL);
 }

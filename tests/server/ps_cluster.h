@@ -4,21 +4,17 @@
 #ifndef RF_TESTS_REPLICA_PS_CLUSTER_H
 #define RF_TESTS_REPLICA_PS_CLUSTER_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/types.h>
 
-#include <cmocka.h>
 #include <ringfire/ringfire.h>
 
 #include "../skip.h"
 #include "../support/clock.h"
 #include "../support/expect.h"
 #include "../validation.h"
+#include "tests/room.h"
 
 enum {
     MAX_SERVERS = 3,

@@ -1,13 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which parameter server holds what, and the messages that tasks exchange. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "../support/expect.h"
 #include "base/memory.h"
@@ -72,9 +66,8 @@ static void check_plan(const rf_ps_plan *plan, const uint64_t *counts, uint32_t 
         assert_true(plan->server_counts[s] <= from / plan->num_servers + largest_segment);
 }
 
-static void known_plan(void **state)
+TEST(known_plan)
 {
-    (void)state;
     const uint64_t counts[] = { 10, 3, 7, 1 };
     rf_ps_plan plan;
     assert_int_equal(rf_ps_plan_make(counts, NULL, 4, 2, 5, &plan), RF_OK);
@@ -88,9 +81,8 @@ static void known_plan(void **state)
     rf_ps_plan_free(&plan);
 }
 
-static void whole_variables(void **state)
+TEST(whole_variables)
 {
-    (void)state;
     const uint64_t counts[] = { 100352, 128, 1280, 10 };
     rf_ps_plan plan;
     assert_int_equal(rf_ps_plan_make(counts, NULL, 4, 3, 1u << 20, &plan), RF_OK);
@@ -106,9 +98,8 @@ static void whole_variables(void **state)
     rf_ps_plan_free(&plan);
 }
 
-static void random_plans(void **state)
+TEST(random_plans)
 {
-    (void)state;
     uint64_t random = 1;
     for (int round = 0; round < 300; round++) {
         uint64_t counts[20];
@@ -131,9 +122,8 @@ static void random_plans(void **state)
 
 /* Parameters that an optimizer updates come first, group by group; those that only have changes added to them are
  * last. */
-static void rules_in_order(void **state)
+TEST(rules_in_order)
 {
-    (void)state;
     const uint64_t counts[] = { 4, 2, 3, 6, 5 };
     const uint8_t rules[] = { 2, RF_PS_ADDED, 0, 2, RF_PS_ADDED };
     rf_ps_plan plan;
@@ -152,9 +142,8 @@ static void rules_in_order(void **state)
     rf_ps_plan_free(&plan);
 }
 
-static void layouts_travel(void **state)
+TEST(layouts_travel)
 {
-    (void)state;
     uint8_t bytes[RF_PS_LAYOUT_BYTES];
     rf_ps_layout layout = { 0 }, got;
     assert_int_equal(rf_ps_layout_write(&layout, bytes), 0);
@@ -175,9 +164,8 @@ static void layouts_travel(void **state)
     assert_int_equal(rf_ps_layout_read(bytes, 16, 2, UINT64_MAX, &got), RF_ERROR_CORRUPT_DATA);
 }
 
-static void rules_are_checked(void **state)
+TEST(rules_are_checked)
 {
-    (void)state;
     assert_int_equal(rf_ps_rules_check((uint8_t[]){ 0, 64, RF_PS_ADDED }, 3, 2, 3), RF_OK);
     assert_int_equal(rf_ps_rules_check((uint8_t[]){ 0, 64 }, 2, 2, 3), RF_ERROR_CORRUPT_DATA);
     assert_int_equal(rf_ps_rules_check((uint8_t[]){ 0, 65, RF_PS_ADDED }, 3, 2, 3), RF_ERROR_CORRUPT_DATA);
@@ -185,9 +173,8 @@ static void rules_are_checked(void **state)
     assert_int_equal(rf_ps_rules_check((uint8_t[]){ 0, 1, 0 }, 3, 2, 3), RF_ERROR_CORRUPT_DATA);
 }
 
-static void plan_refusals(void **state)
+TEST(plan_refusals)
 {
-    (void)state;
     rf_ps_plan plan;
     assert_int_equal(rf_ps_plan_make((uint64_t[]){ 1 }, NULL, 1, 0, 1, &plan), RF_ERROR_INVALID_ARGUMENT);
     assert_int_equal(rf_ps_plan_make((uint64_t[]){ 1 }, NULL, 1, 1, 0, &plan), RF_ERROR_INVALID_ARGUMENT);
@@ -210,9 +197,8 @@ static size_t flatten(const rf_ps_message *m, uint8_t *bytes, size_t size)
     return head_size + m->payload_size;
 }
 
-static void messages_travel(void **state)
+TEST(messages_travel)
 {
-    (void)state;
     const float values[3] = { 1, 2, 3 };
     uint8_t bytes[4096];
     rf_ps_message m = { .type = RF_PS_PUSH,
@@ -245,9 +231,8 @@ static void messages_travel(void **state)
 
 /* Every type at every length: no byte beyond the end is read (under AddressSanitizer), nothing is taken for a message
  * that has not all of its fields. */
-static void garbage_is_refused(void **state)
+TEST(garbage_is_refused)
 {
-    (void)state;
     uint64_t random = 3;
     uint32_t accepted = 0;
     for (uint32_t type = 0; type < 40; type++) {
@@ -272,9 +257,8 @@ static void garbage_is_refused(void **state)
 }
 
 /* A segment may be as long as the largest number there is: that is what a chief may say. */
-static void longest_segments(void **state)
+TEST(longest_segments)
 {
-    (void)state;
     static const uint64_t counts[] = { 1, 700, 64 }, most[] = { 700, UINT64_MAX - 1, UINT64_MAX };
     for (int i = 0; i < 3; i++) {
         rf_ps_plan plan;
@@ -286,9 +270,8 @@ static void longest_segments(void **state)
 }
 
 /* An array in several messages: in order, all of it, no more. */
-static void segments_are_taken(void **state)
+TEST(segments_are_taken)
 {
-    (void)state;
     static const float values[] = { 1, 2, 3, 4 };
     float array[3] = { 0 };
     uint64_t have = 0;
@@ -325,7 +308,7 @@ static void number_item(rf_coordinator *c, rf_remote_value *item, const char *fu
     assert_int_equal(item->number, want);
 }
 
-static void items_are_numbered(void **state)
+TEST(items_are_numbered)
 {
     rf_coordinator c = { .num_workers = 2, .updates = 7 };
     rf_remote_value item = { 0 };
@@ -341,7 +324,7 @@ static void items_are_numbered(void **state)
     rf_free(c.kinds.items);
 }
 
-static void shares_wait_for_their_data(void **state)
+TEST(shares_wait_for_their_data)
 {
     enum { W = 3 };
     rf_ps_seat seats[W] = { { .own_data = true }, { .own_data = true }, { .own_data = true } };
@@ -396,7 +379,7 @@ static rf_dataset *make_numbers(int64_t length, bool known)
     return batched;
 }
 
-static void batches_have_numbers(void **state)
+TEST(batches_have_numbers)
 {
     enum { BATCHES = 5, MOST = 17 };
     (void)state;
@@ -430,23 +413,4 @@ static void batches_have_numbers(void **state)
     }
 }
 
-TEST_PROGRAM(parameter_plan)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(known_plan),
-        cmocka_unit_test(whole_variables),
-        cmocka_unit_test(random_plans),
-        cmocka_unit_test(plan_refusals),
-        cmocka_unit_test(messages_travel),
-        cmocka_unit_test(garbage_is_refused),
-        cmocka_unit_test(longest_segments),
-        cmocka_unit_test(segments_are_taken),
-        cmocka_unit_test(rules_in_order),
-        cmocka_unit_test(layouts_travel),
-        cmocka_unit_test(rules_are_checked),
-        cmocka_unit_test(items_are_numbered),
-        cmocka_unit_test(shares_wait_for_their_data),
-        cmocka_unit_test(batches_have_numbers),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(parameter_plan, NULL, NULL)

@@ -72,10 +72,11 @@ static void check_same_values(const cluster_params *params)
 
 static const rf_optimizer_params momentum = { .kind = RF_OPTIMIZER_SGD, .learning_rate = 0.05, .momentum = 0.9 };
 
+static room_test *synchronous_tests, *loss_tests, *asynchronous_tests;
+
 /* One worker has the whole batch: moving averages are those of one device. */
-static void moving_averages(void **state)
+TEST_OF(synchronous_tests, moving_averages)
 {
-    (void)state;
     check_same_values(&(cluster_params){ .num_workers = 1,
                                          .num_servers = 2,
                                          .synchronous = true,
@@ -87,9 +88,8 @@ static void moving_averages(void **state)
 }
 
 /* Two have shares of 17 and 16 examples, as two replicas do. */
-static void moving_averages_of_shares(void **state)
+TEST_OF(synchronous_tests, moving_averages_of_shares)
 {
-    (void)state;
     check_same_values(&(cluster_params){ .num_workers = 2,
                                          .num_servers = 2,
                                          .synchronous = true,
@@ -108,9 +108,8 @@ static const rf_optimizer_params grouped = {
     .kind = RF_OPTIMIZER_ADAMW, .learning_rate = 0.01, .weight_decay = 0.5, .groups = groups, .num_groups = 2
 };
 
-static void parameter_groups(void **state)
+TEST_OF(synchronous_tests, parameter_groups)
 {
-    (void)state;
     check_same_values(&(cluster_params){ .num_workers = 2,
                                          .num_servers = 3,
                                          .synchronous = true,
@@ -122,9 +121,8 @@ static void parameter_groups(void **state)
 
 /* A training begins on the chief alone, goes on with servers and ends on the chief: nothing of it is lost on the way.
  */
-static void moving_training(void **state)
+TEST_OF(synchronous_tests, moving_training)
 {
-    (void)state;
     check_same_values(&(cluster_params){ .num_workers = 1,
                                          .num_servers = 2,
                                          .synchronous = true,
@@ -140,9 +138,8 @@ static void moving_training(void **state)
 
 /* Computes a mean over shares by hand: of changes that are 1 in each share 1 in each step, and of means over a share's
  * examples the mean over all of them. */
-static void changes_of_shares(void **state)
+TEST_OF(synchronous_tests, changes_of_shares)
 {
-    (void)state;
     const cluster_params params = { .num_workers = 3,
                                     .num_servers = 2,
                                     .synchronous = true,
@@ -166,9 +163,8 @@ static void changes_of_shares(void **state)
     cluster_free(&c);
 }
 
-static void synchronous(void **state)
+TEST_OF(synchronous_tests, synchronous)
 {
-    (void)state;
     check_synchronous(&(cluster_params){ .num_workers = 3,
                                          .num_servers = 2,
                                          .synchronous = true,
@@ -180,9 +176,8 @@ static void synchronous(void **state)
 
 /* With a key, encrypted; a worker of two replicas; more servers than it takes; batches smaller than the number of
  * workers; a layer with a shader of its own. */
-static void synchronous_otherwise(void **state)
+TEST(synchronous_otherwise)
 {
-    (void)state;
     char path[64];
     snprintf(path, sizeof(path), "/tmp/ringfire-test-key-%d", (int)getpid());
     unlink(path);
@@ -202,9 +197,8 @@ static void synchronous_otherwise(void **state)
 }
 
 /* The worker limits what it pushes, by far: an optimizer that clips does the same. */
-static void clipping_worker(void **state)
+TEST_OF(synchronous_tests, clipping_worker)
 {
-    (void)state;
     check_synchronous(&(cluster_params){ .num_workers = 1,
                                          .num_servers = 2,
                                          .synchronous = true,
@@ -215,9 +209,8 @@ static void clipping_worker(void **state)
 }
 
 /* Shares of 17, 17 and 16 examples draw the numbers of one device with 50. */
-static void synchronous_random(void **state)
+TEST_OF(synchronous_tests, synchronous_random)
 {
-    (void)state;
     check_synchronous(&(cluster_params){ .num_workers = 3,
                                          .num_servers = 2,
                                          .synchronous = true,
@@ -229,9 +222,8 @@ static void synchronous_random(void **state)
 }
 
 /* Batches of 16 from one dataset, two for a step: one device with those 32 examples. */
-static void synchronous_whole_data(void **state)
+TEST_OF(synchronous_tests, synchronous_whole_data)
 {
-    (void)state;
     check_synchronous(&(cluster_params){ .num_workers = 2,
                                          .num_servers = 2,
                                          .synchronous = true,
@@ -265,9 +257,8 @@ static void check_loss(const cluster_params *params, bool rejoins)
     }
 }
 
-static void synchronous_with_a_loss(void **state)
+TEST(synchronous_with_a_loss)
 {
-    (void)state;
     check_loss(&(cluster_params){ .num_workers = 2,
                                   .num_servers = 2,
                                   .synchronous = true,
@@ -287,7 +278,7 @@ static const cluster_params with_own_data = { .num_workers = 2,
                                               .optimizer = { .kind = RF_OPTIMIZER_ADAM, .learning_rate = 0.01 },
                                               .drops = true };
 
-static void whole_data_with_a_loss(void **state)
+TEST_OF(loss_tests, whole_data_with_a_loss)
 {
     cluster_params params = with_own_data;
     (void)state;
@@ -296,13 +287,12 @@ static void whole_data_with_a_loss(void **state)
 }
 
 /* Nobody says so, but the workers' batches are the same. */
-static void same_data_with_a_loss(void **state)
+TEST(same_data_with_a_loss)
 {
-    (void)state;
     check_loss(&with_own_data, false);
 }
 
-static void own_data_with_a_return(void **state)
+TEST(own_data_with_a_return)
 {
     cluster_params params = with_own_data;
     (void)state;
@@ -311,7 +301,7 @@ static void own_data_with_a_return(void **state)
 }
 
 /* Its data is nowhere else, and it does not come back: no share is left out in silence. */
-static void own_data_with_a_loss(void **state)
+TEST(own_data_with_a_loss)
 {
     cluster_params params = with_own_data;
     cluster c;
@@ -353,9 +343,8 @@ static void check_asynchronous(const cluster_params *params)
     cluster_free(&c);
 }
 
-static void asynchronous(void **state)
+TEST_OF(asynchronous_tests, asynchronous)
 {
-    (void)state;
     check_asynchronous(&(cluster_params){ .num_workers = 3,
                                           .num_servers = 2,
                                           .steps = 200,
@@ -366,17 +355,15 @@ static void asynchronous(void **state)
                                           .optimizer = adam });
 }
 
-static void asynchronous_own_data(void **state)
+TEST(asynchronous_own_data)
 {
-    (void)state;
     check_asynchronous(
         &(cluster_params){ .num_workers = 2, .num_servers = 1, .steps = 200, .own_data = true, .optimizer = adam });
 }
 
 /* Changes are added as they come: none of a counter is lost, though several workers add to it at once. */
-static void asynchronous_changes(void **state)
+TEST_OF(asynchronous_tests, asynchronous_changes)
 {
-    (void)state;
     const cluster_params params = { .num_workers = 3,
                                     .num_servers = 2,
                                     .steps = 120,
@@ -415,9 +402,8 @@ static rf_result train_in_two_halves(cluster *c, rf_coordinator *coordinator, rf
     return finish_training(c, coordinator, model);
 }
 
-static void lost_worker_rejoins(void **state)
+TEST_OF(loss_tests, lost_worker_rejoins)
 {
-    (void)state;
     const cluster_params params = { .num_workers = 3,
                                     .num_servers = 2,
                                     .steps = 150,
@@ -441,9 +427,8 @@ static void lost_worker_rejoins(void **state)
 }
 
 /* One that is stopped is lost when its time is up, and learns of it when it goes on. */
-static void silent_worker(void **state)
+TEST(silent_worker)
 {
-    (void)state;
     const cluster_params params = {
         .num_workers = 2, .num_servers = 1, .steps = 250, .batch = 16, .optimizer = adam, .peer_timeout = 1
     };
@@ -506,25 +491,21 @@ static void check_lost_server(bool is_synchronous, int signal, double limit)
     cluster_free(&c);
 }
 
-static void lost_server(void **state)
+TEST_OF(loss_tests, lost_server)
 {
-    (void)state;
     check_lost_server(false, SIGKILL, 3);
 }
-static void lost_server_synchronous(void **state)
+TEST(lost_server_synchronous)
 {
-    (void)state;
     check_lost_server(true, SIGKILL, 3);
 }
-static void silent_server(void **state)
+TEST(silent_server)
 {
-    (void)state;
     check_lost_server(false, SIGSTOP, 5);
 }
 
-static void lost_chief(void **state)
+TEST(lost_chief)
 {
-    (void)state;
     const cluster_params params = {
         .num_workers = 2, .num_servers = 1, .batch = 16, .optimizer = adam, .chief = train_for_ever
     };
@@ -581,14 +562,12 @@ static void check_failing_function(bool is_synchronous)
     cluster_free(&c);
 }
 
-static void failing_function(void **state)
+TEST(failing_function)
 {
-    (void)state;
     check_failing_function(false);
 }
-static void failing_function_synchronous(void **state)
+TEST(failing_function_synchronous)
 {
-    (void)state;
     check_failing_function(true);
 }
 
@@ -623,14 +602,12 @@ static void check_assigned_variable(bool normalizes)
     cluster_free(&c);
 }
 
-static void assigned_variable(void **state)
+TEST_OF(asynchronous_tests, assigned_variable)
 {
-    (void)state;
     check_assigned_variable(false);
 }
-static void batch_normalization(void **state)
+TEST_OF(asynchronous_tests, batch_normalization)
 {
-    (void)state;
     check_assigned_variable(true);
 }
 
@@ -648,17 +625,15 @@ static void check_different_worker(const cluster_params *params)
     cluster_free(&c);
 }
 
-static void different_model(void **state)
+TEST(different_model)
 {
-    (void)state;
     check_different_worker(&(cluster_params){
         .num_workers = 2, .num_servers = 1, .steps = 30, .batch = 16, .optimizer = adam, .different_worker = 2 });
 }
 
 /* The one that joins last is refused. */
-static void different_clipping(void **state)
+TEST(different_clipping)
 {
-    (void)state;
     cluster c;
     cluster_start(&c, &(cluster_params){ .num_workers = 2,
                                          .num_servers = 1,
@@ -678,9 +653,8 @@ static void different_clipping(void **state)
 }
 
 /* A worker that does not list what steps assign is not one of this training. */
-static void different_state(void **state)
+TEST(different_state)
 {
-    (void)state;
     check_different_worker(&(cluster_params){ .num_workers = 2,
                                               .num_servers = 1,
                                               .steps = 30,
@@ -722,9 +696,8 @@ static void misbehave(const cluster *c, uint32_t task, const char *role, uint32_
     rf_channel_destroy(&channel);
 }
 
-static void strangers(void **state)
+TEST_OF(asynchronous_tests, strangers)
 {
-    (void)state;
     const cluster_params params = { .num_workers = 2, .num_servers = 2, .steps = 200, .batch = 16, .optimizer = adam };
     cluster c;
     cluster_start(&c, &params);
@@ -745,32 +718,9 @@ static void strangers(void **state)
 
 TEST_PROGRAM(parameter_server)
 {
-    const struct CMUnitTest synchronous_tests[] = {
-        cmocka_unit_test(synchronous),           cmocka_unit_test(clipping_worker),
-        cmocka_unit_test(moving_averages),       cmocka_unit_test(moving_averages_of_shares),
-        cmocka_unit_test(changes_of_shares),     cmocka_unit_test(parameter_groups),
-        cmocka_unit_test(moving_training),       cmocka_unit_test(synchronous_random),
-        cmocka_unit_test(synchronous_whole_data)
-    };
-    const struct CMUnitTest asynchronous_tests[] = {
-        cmocka_unit_test(asynchronous), cmocka_unit_test(asynchronous_changes), cmocka_unit_test(assigned_variable),
-        cmocka_unit_test(batch_normalization), cmocka_unit_test(strangers)
-    };
-    const struct CMUnitTest loss_tests[] = { cmocka_unit_test(lost_worker_rejoins), cmocka_unit_test(lost_server),
-                                             cmocka_unit_test(whole_data_with_a_loss) };
-    const struct CMUnitTest full_tests[] = {
-        cmocka_unit_test(synchronous_otherwise), cmocka_unit_test(synchronous_with_a_loss),
-        cmocka_unit_test(same_data_with_a_loss), cmocka_unit_test(own_data_with_a_return),
-        cmocka_unit_test(own_data_with_a_loss),  cmocka_unit_test(asynchronous_own_data),
-        cmocka_unit_test(silent_worker),         cmocka_unit_test(lost_server_synchronous),
-        cmocka_unit_test(silent_server),         cmocka_unit_test(lost_chief),
-        cmocka_unit_test(failing_function),      cmocka_unit_test(failing_function_synchronous),
-        cmocka_unit_test(different_model),       cmocka_unit_test(different_clipping),
-        cmocka_unit_test(different_state),
-    };
     const char *part = argc > 1 ? argv[1] : "full";
-    if (strcmp(part, "synchronous") == 0) return cmocka_run_group_tests(synchronous_tests, NULL, NULL);
-    if (strcmp(part, "asynchronous") == 0) return cmocka_run_group_tests(asynchronous_tests, NULL, NULL);
-    if (strcmp(part, "losses") == 0) return cmocka_run_group_tests(loss_tests, NULL, NULL);
-    return cmocka_run_group_tests(full_tests, NULL, NULL);
+    if (strcmp(part, "synchronous") == 0) return room_tests_run(synchronous_tests, NULL, NULL);
+    if (strcmp(part, "asynchronous") == 0) return room_tests_run(asynchronous_tests, NULL, NULL);
+    if (strcmp(part, "losses") == 0) return room_tests_run(loss_tests, NULL, NULL);
+    return room_tests_run(own_tests, NULL, NULL);
 }

@@ -9,11 +9,7 @@
 #include <dirent.h>
 #include <netinet/in.h>
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdatomic.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,8 +18,6 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "../../tools/ports.h"
 #include "../support/clock.h"
@@ -158,9 +152,8 @@ static rf_ps_link *begin(const server *s, uint64_t count, rf_ps_message *answer)
     return chief;
 }
 
-static void too_many_parameters(void **state)
+TEST(too_many_parameters)
 {
-    (void)state;
     static const uint64_t counts[] = { UINT64_C(1) << 40, UINT64_C(1) << 62, UINT64_MAX };
     for (int i = 0; i < 3; i++) {
         server s = server_start();
@@ -176,9 +169,8 @@ static void too_many_parameters(void **state)
 }
 
 /* A chief that lies about what it sends is named, before anything of it is used. */
-static void lying_chief(void **state)
+TEST(lying_chief)
 {
-    (void)state;
     static const struct {
         uint64_t groups, first, slots;
         const char *text;
@@ -213,9 +205,8 @@ static void lying_chief(void **state)
 }
 
 /* A worker that asks for a slot which the optimizer does not have loses its connection; the server goes on. */
-static void missing_slot(void **state)
+TEST(missing_slot)
 {
-    (void)state;
     server s = server_start();
     rf_ps_message m;
     rf_ps_link *chief = begin(&s, COUNT, &m), *own = connect_as(&s, "client", WORKER);
@@ -248,9 +239,8 @@ static bool is_served(rf_ps_link *link)
            m.payload_size == COUNT * sizeof(float);
 }
 
-static void too_many_connections(void **state)
+TEST(too_many_connections)
 {
-    (void)state;
     server s = server_start();
     rf_ps_message answer;
     rf_ps_link *chief = begin(&s, COUNT, &answer), *flood[FLOOD], *own;
@@ -341,9 +331,8 @@ static int knock(const server *s, uint64_t i)
     return fd;
 }
 
-static void strangers(void **state)
+TEST(strangers)
 {
-    (void)state;
     enum { HELD = 400 };
     server s = server_start();
     rf_ps_message answer;
@@ -388,8 +377,5 @@ static void strangers(void **state)
 TEST_PROGRAM(parameter_server_limits)
 {
     if (argc > 1) connections = strtoull(argv[1], NULL, 10);
-    const struct CMUnitTest tests[] = { cmocka_unit_test(too_many_parameters), cmocka_unit_test(lying_chief),
-                                        cmocka_unit_test(missing_slot), cmocka_unit_test(too_many_connections),
-                                        cmocka_unit_test(strangers) };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return room_tests_run(own_tests, NULL, NULL);
 }

@@ -3,13 +3,9 @@
 #ifndef RF_TESTS_SUPPORT_EXPECT_H
 #define RF_TESTS_SUPPORT_EXPECT_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 
-#include <cmocka.h>
+#include "tests/room.h"
 #include <ringfire/common.h>
 
 /* The call succeeds, and has nothing else to say (as the end of a data set). */

@@ -4,15 +4,11 @@
 #define RF_TESTS_SUPPORT_FOLDER_H
 
 #include <dirent.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
+#include "tests/room.h"
 
 enum { SCRATCH_PATH = 32 };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ops on made-up tensors, for tests without a device. After cmocka.h. */
+/* Ops on made-up tensors, for tests without a device. */
 #ifndef RF_TESTS_SUPPORT_OP_CALL_H
 #define RF_TESTS_SUPPORT_OP_CALL_H
 
@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "graph/op.h"
+#include "tests/room.h"
 
 static inline rf_op_call make_call(const rf_op *op, const void *attr, uint32_t n, const rf_tensor_desc *in)
 {

@@ -11,6 +11,8 @@ import subprocess
 import termios
 import time
 
+RESTARTABLE = 75  # RF_EXIT_RESTARTABLE
+
 
 def run(program, *arguments, env=None, timeout=300, **options):
     """Runs a program to its end and returns what subprocess.run() does. `env` is added to the
@@ -20,6 +22,19 @@ def run(program, *arguments, env=None, timeout=300, **options):
                **options}
     return subprocess.run([str(program), *map(str, arguments)], encoding="utf-8", timeout=timeout,
                           env=merged, **options)
+
+
+def stop_at(mark, command):
+    """Asks a training to stop when a line of its output begins with the mark. It ends as one that
+    goes on from its checkpoint; what it printed from there on is returned."""
+    with subprocess.Popen([str(c) for c in command], stdout=subprocess.PIPE, text=True) as running:
+        next((line for line in running.stdout if line.startswith(mark)), None)
+        running.terminate()
+        rest = running.stdout.read()
+        status = running.wait(120)
+    if status != RESTARTABLE or "Stopped on request" not in rest:
+        raise AssertionError("status %d, %s" % (status, rest))
+    return rest
 
 
 def numbers(pattern, done):

@@ -4,18 +4,16 @@
 #define RF_TESTS_SUPPORT_STRATEGIES_H
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
 #include <ringfire/ringfire.h>
 
 #include "../skip.h"
 #include "../validation.h"
 #include "expect.h"
+#include "tests/room.h"
 
 static inline void assert_near(double is, double expected, double rtol, double atol, const char *what)
 {
@@ -82,18 +80,28 @@ static inline void on_two_devices(void (*body)(rf_strategy *strategy))
 }
 
 /* Tests named after where they run: everywhere, on one device, on two devices. */
-#define ON_LISTS(name, suffix, first, count, most)                                                                     \
-    static void name##suffix(void **state)                                                                             \
+#define TEST_ON_LISTS(name, suffix, first, count, most)                                                                \
+    TEST(name##suffix)                                                                                                 \
     {                                                                                                                  \
-        (void)state;                                                                                                   \
         on_devices(name, first, count, most);                                                                          \
     }
-#define ON_ALL(name) ON_LISTS(name, _on_all, 0, NUM_DEVICE_LISTS, NUM_DEVICE_LISTS)
+#define TEST_ON_ALL(name) TEST_ON_LISTS(name, _on_all, 0, NUM_DEVICE_LISTS, NUM_DEVICE_LISTS)
+#define TEST_ON_ONE(name) TEST_ON_LISTS(name, _on_one, 0, 2, 1)
+#define TEST_ON_TWO(name)                                                                                              \
+    TEST(name##_on_two)                                                                                                \
+    {                                                                                                                  \
+        on_two_devices(name);                                                                                          \
+    }
+/* The same where a program has several lists of tests: those of such a list, which names them. */
+#define ON_LISTS(name, suffix, first, count, most)                                                                     \
+    static void name##suffix(__attribute__((unused)) void **state)                                                     \
+    {                                                                                                                  \
+        on_devices(name, first, count, most);                                                                          \
+    }
 #define ON_ONE(name) ON_LISTS(name, _on_one, 0, 2, 1)
 #define ON_TWO(name)                                                                                                   \
-    static void name##_on_two(void **state)                                                                            \
+    static void name##_on_two(__attribute__((unused)) void **state)                                                    \
     {                                                                                                                  \
-        (void)state;                                                                                                   \
         on_two_devices(name);                                                                                          \
     }
 

@@ -1,12 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Learning merges: examples worked out by hand, a slow way of counting, and the project's own documentation. */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "../support/clock.h"
 #include "../support/noise.h"
@@ -38,9 +34,8 @@ static void check_tokens(const rf_tokenizer *t, uint32_t first, const char *cons
 }
 
 /* The dictionary of Sennrich, Haddow, Birch 2016 (without their mark for the end of a word). */
-static void test_byte_pairs(void **state)
+TEST(test_byte_pairs)
 {
-    (void)state;
     static const counted_word words[] = { { "low", 5 }, { "lower", 2 }, { "newest", 6 }, { "widest", 3 } };
     static const char *const merged[] = { "es",   "est",   "lo",     "low", "ew",    "new",          "newest",
                                           "dest", "idest", "widest", "er",  "lower", "<|endoftext|>" };
@@ -65,9 +60,8 @@ static void test_byte_pairs(void **state)
     rf_tokenizer_destroy(&t);
 }
 
-static void test_ranks(void **state)
+TEST(test_ranks)
 {
-    (void)state;
     /* (a, a) is first, of three letters for the left two. */
     static const counted_word words[] = { { "aaaa", 4 }, { "aab", 3 } };
     rf_tokenizer *t = train_counted(&((rf_tokenizer_params){ .kind = RF_TOKENIZER_BYTE_PAIR }), words, 2);
@@ -78,9 +72,8 @@ static void test_ranks(void **state)
     rf_tokenizer_destroy(&t);
 }
 
-static void test_word_pieces(void **state)
+TEST(test_word_pieces)
 {
-    (void)state;
     static const counted_word words[] = { { "hug", 10 }, { "pug", 5 }, { "pun", 12 }, { "bun", 4 }, { "hugs", 5 } };
     static const char *const learned[] = { "##g",  "##n",  "##s", "##u", "b",   "h",    "p",
                                            "##ug", "##un", "hug", "pun", "pug", "hugs", "bun" };
@@ -179,9 +172,8 @@ static void compare_ways(uint32_t seed)
     if (record.count < MAX_SYMBOLS - LETTERS) assert_true(merge_naively(&n, 0) == UINT64_MAX);
 }
 
-static void test_counted_anew(void **state)
+TEST(test_counted_anew)
 {
-    (void)state;
     for (uint32_t seed = 0; seed < 300; seed++) compare_ways(seed);
 }
 
@@ -190,9 +182,8 @@ static void test_counted_anew(void **state)
 static const char *const documents[] = { SOURCE_ROOT "/README.md", SOURCE_ROOT "/docs/architecture.md",
                                          SOURCE_ROOT "/docs/distributed.md" };
 
-static void test_documentation(void **state)
+TEST(test_documentation)
 {
-    (void)state;
     rf_text_lines *lines;
     OK(rf_text_lines_read(documents, 3, &lines));
     const uint64_t count = rf_text_lines_count(lines);
@@ -230,11 +221,4 @@ static void test_documentation(void **state)
     rf_text_lines_destroy(&lines);
 }
 
-TEST_PROGRAM(merges)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_byte_pairs),   cmocka_unit_test(test_ranks),         cmocka_unit_test(test_word_pieces),
-        cmocka_unit_test(test_counted_anew), cmocka_unit_test(test_documentation),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(merges, NULL, NULL)

@@ -1,12 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Sequences of one length, and windows of a long one. */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "../support/apply.h"
 #include "tests/room.h"
@@ -32,9 +28,8 @@ static void check_rows(const rf_pad_params *params, int64_t length, const int32_
 }
 
 /* Keras' pad_sequences: both ends are "pre" where nothing is said. */
-static void test_pad(void **state)
+TEST(test_pad)
 {
-    (void)state;
     check_rows(NULL, 4, (const int32_t[]){ 0, 1, 2, 3, 0, 0, 0, 4, 0, 0, 0, 0, 5, 6, 7, 8 });
     check_rows(&(rf_pad_params){ .padding = RF_SEQUENCE_POST, .value = -1 }, 4,
                (const int32_t[]){ 1, 2, 3, -1, 4, -1, -1, -1, -1, -1, -1, -1, 5, 6, 7, 8 });
@@ -52,9 +47,8 @@ static void test_pad(void **state)
           "padding is 2");
 }
 
-static void test_encode_padded(void **state)
+TEST(test_encode_padded)
 {
-    (void)state;
     rf_tokenizer *t = TRAIN(&((rf_tokenizer_params){ .kind = RF_TOKENIZER_WORDS }), "a a a b b c");
     rf_array out;
     const char *const texts[] = { "c b", "", "a a a d" };
@@ -84,9 +78,8 @@ static void check_window(rf_iterator *it, int64_t length, int32_t first)
     }
 }
 
-static void test_windows(void **state)
+TEST(test_windows)
 {
-    (void)state;
     int32_t tokens[20];
     for (int32_t i = 0; i < 20; i++) tokens[i] = 100 + i;
     const rf_array array = { RF_I32, RF_SHAPE(20), tokens };
@@ -111,9 +104,8 @@ static void test_windows(void **state)
 }
 
 /* The tokens are the data set's own; shuffled and batched windows are the same ones; a saved position goes on. */
-static void test_windows_in_pipeline(void **state)
+TEST(test_windows_in_pipeline)
 {
-    (void)state;
     int32_t *tokens = malloc(101 * sizeof(*tokens));
     assert_non_null(tokens);
     for (int32_t i = 0; i < 101; i++) tokens[i] = i;
@@ -153,9 +145,8 @@ static void test_windows_in_pipeline(void **state)
     rf_dataset_destroy(&d);
 }
 
-static void test_mistakes(void **state)
+TEST(test_mistakes)
 {
-    (void)state;
     int32_t tokens[4] = { 0 };
     rf_dataset *d;
     const rf_array array = { RF_I32, RF_SHAPE(4), tokens }, floats = { RF_F32, RF_SHAPE(4), tokens };
@@ -166,12 +157,4 @@ static void test_mistakes(void **state)
     assert_null(d);
 }
 
-TEST_PROGRAM(sequences)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_pad),      cmocka_unit_test(test_encode_padded),
-        cmocka_unit_test(test_windows),  cmocka_unit_test(test_windows_in_pipeline),
-        cmocka_unit_test(test_mistakes),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(sequences, NULL, NULL)

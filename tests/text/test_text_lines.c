@@ -1,15 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Lines of files. */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <zlib.h>
-
-#include <cmocka.h>
 
 #include <ringfire/text.h>
 
@@ -48,9 +44,8 @@ static void check_lines(const char *const *paths, uint32_t num_paths, const char
     assert_null(lines);
 }
 
-static void test_lines(void **state)
+TEST(test_lines)
 {
-    (void)state;
     const char *const paths[] = {
         WRITE("unix", "one\n\ntwo\n"),
         WRITE("windows", "three\r\n\r\nfo\rur"),
@@ -66,9 +61,8 @@ static void test_lines(void **state)
     check_lines(&paths[2], 1, NULL, NULL, 0);
 }
 
-static void test_mistakes(void **state)
+TEST(test_mistakes)
 {
-    (void)state;
     rf_text_lines *lines;
     char none[SCRATCH_PATH + 8];
     snprintf(none, sizeof(none), "%s/none", directory);
@@ -90,9 +84,8 @@ static void test_mistakes(void **state)
     assert_int_equal(rf_text_lines_count(NULL), 0);
 }
 
-static void test_encodings(void **state)
+TEST(test_encodings)
 {
-    (void)state;
     rf_text_lines *lines;
     const char *path = WRITE("wide", "\xff\xfe"
                                      "a\0\n\0");
@@ -120,9 +113,4 @@ static int remove_directory(void **state)
     return 0;
 }
 
-TEST_PROGRAM(text_lines)
-{
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_lines), cmocka_unit_test(test_mistakes),
-                                        cmocka_unit_test(test_encodings) };
-    return cmocka_run_group_tests(tests, make_directory, remove_directory);
-}
+TESTS(text_lines, make_directory, remove_directory)

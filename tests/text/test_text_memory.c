@@ -1,13 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Every allocation of the text layer fails once: the failure is reported, and nothing leaks (the latter under
  * AddressSanitizer). Allocation is replaced with the linker's --wrap; jansson's own is not. */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "../support/allocations.h"
 #include "base/memory.h"
@@ -57,9 +53,8 @@ static void free_everything(everything *all)
     rf_free(all->file);
 }
 
-static void test_every_allocation_fails_once(void **state)
+TEST(test_every_allocation_fails_once)
 {
-    (void)state;
     for (rf_tokenizer_kind kind = RF_TOKENIZER_CHARACTERS; kind <= RF_TOKENIZER_BYTE_PAIR; kind++) {
         long failures = 0;
         for (long limit = 0;; limit++) {
@@ -83,8 +78,4 @@ static void test_every_allocation_fails_once(void **state)
     }
 }
 
-TEST_PROGRAM(text_memory)
-{
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_every_allocation_fails_once) };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(text_memory, NULL, NULL)

@@ -1,13 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Tokenizers in files: what is loaded encodes as what was saved, and no damaged file is loaded. */
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "../support/folder.h"
 #include "base/memory.h"
@@ -52,9 +48,8 @@ static void check_same(const rf_tokenizer *a, const rf_tokenizer *b)
     rf_array_free(&two);
 }
 
-static void test_save_and_load(void **state)
+TEST(test_save_and_load)
 {
-    (void)state;
     for (rf_tokenizer_kind kind = RF_TOKENIZER_CHARACTERS; kind <= RF_TOKENIZER_BYTE_PAIR; kind++) {
         rf_tokenizer *t = train_kind(kind), *loaded;
         OK(rf_tokenizer_save(t, path));
@@ -67,9 +62,8 @@ static void test_save_and_load(void **state)
 
 /* Cut at any place, or with any byte changed, it is refused; what changes nothing but white space and order is not a
  * change. */
-static void test_damage(void **state)
+TEST(test_damage)
 {
-    (void)state;
     for (rf_tokenizer_kind kind = RF_TOKENIZER_CHARACTERS; kind <= RF_TOKENIZER_BYTE_PAIR; kind++) {
         rf_tokenizer *t = train_kind(kind), *loaded;
         char *text;
@@ -104,9 +98,8 @@ static void write_text(const char *text)
     assert_int_equal(fclose(f), 0);
 }
 
-static void test_messages(void **state)
+TEST(test_messages)
 {
-    (void)state;
     rf_tokenizer *t;
     char name[64];
     snprintf(name, sizeof(name), "%s/none", directory);
@@ -135,9 +128,8 @@ static void refuses(const char *rest, const char *part)
     assert_null(t);
 }
 
-static void test_contents(void **state)
+TEST(test_contents)
 {
-    (void)state;
     refuses("\"kind\":\"letters\"", "'kind'");
     refuses("\"kind\":\"characters\",\"tokens\":[]", "'special_tokens'");
     refuses("\"kind\":\"characters\",\"special_tokens\":[]", "'tokens'");
@@ -195,9 +187,8 @@ static void *encode_in_thread(void *user)
 }
 
 /* Several threads use one tokenizer at the same time. */
-static void test_threads(void **state)
+TEST(test_threads)
 {
-    (void)state;
     for (rf_tokenizer_kind kind = RF_TOKENIZER_CHARACTERS; kind <= RF_TOKENIZER_BYTE_PAIR; kind++) {
         rf_tokenizer *t = train_kind(kind);
         shared_tokenizer shared = { .tokenizer = t };
@@ -238,11 +229,4 @@ static int remove_directory(void **state)
     return 0;
 }
 
-TEST_PROGRAM(tokenizer_files)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_save_and_load), cmocka_unit_test(test_damage),  cmocka_unit_test(test_messages),
-        cmocka_unit_test(test_contents),      cmocka_unit_test(test_threads),
-    };
-    return cmocka_run_group_tests(tests, make_directory, remove_directory);
-}
+TESTS(tokenizer_files, make_directory, remove_directory)

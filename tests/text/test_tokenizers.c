@@ -1,12 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Each kind of tokenizer against results worked out by hand. */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "../support/clock.h"
 #include "../support/noise.h"
@@ -24,9 +20,8 @@ static void check_code(const char *text, size_t size, uint32_t code, uint32_t le
     assert_int_equal(got, code);
 }
 
-static void test_utf8(void **state)
+TEST(test_utf8)
 {
-    (void)state;
     for (uint32_t code = 0; code <= 0x10ffff; code++) {
         char text[5] = "";
         uint32_t back;
@@ -67,9 +62,8 @@ static void splits(const char *text, size_t size, bool keep_case, const char *wo
 }
 
 /* BERT's basic tokenizer: as Google's and Hugging Face's programs in Python have it (check_words.py asks Python). */
-static void test_folding(void **state)
+TEST(test_folding)
 {
-    (void)state;
     static const struct {
         const char *text, *words;
     } cases[] = {
@@ -139,9 +133,8 @@ static rf_result count_bytes(void *user, const char *word, size_t size)
 }
 
 /* Marks, capital sigmas and what is left out of account between them, in any number, take time in proportion. */
-static void test_folding_time(void **state)
+TEST(test_folding_time)
 {
-    (void)state;
     static const char *const parts[] = { u8"\u302e\U0001d165", u8"\u03a3''", u8"\u0323\u0301", u8"\u03a3\u0301",
                                          u8"\ud55c" };
     for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
@@ -160,9 +153,8 @@ static void test_folding_time(void **state)
 
 /* ---- characters ---- */
 
-static void test_characters(void **state)
+TEST(test_characters)
 {
-    (void)state;
     rf_tokenizer *t = TRAIN(NULL, "banana \xc3\xbc", "ab\xff");
     assert_int_equal(rf_tokenizer_get_kind(t), RF_TOKENIZER_CHARACTERS);
     assert_int_equal(rf_tokenizer_vocabulary_size(t), 6); /* space, a, b, n, u with dots, the stray byte */
@@ -195,9 +187,8 @@ static void test_characters(void **state)
 
 /* The rules of Keras' documentation of TextVectorization: lower case, no punctuation, words at white space; "" and
  * "[UNK]" come first, then the most frequent words; max_tokens counts all of them. */
-static void test_words(void **state)
+TEST(test_words)
 {
-    (void)state;
     const rf_tokenizer_params params = { .kind = RF_TOKENIZER_WORDS };
     rf_tokenizer *t = TRAIN(&params, "The cat sat, the DOG ran.", "the  cat\tdidn't...", "-- !");
     assert_int_equal(rf_tokenizer_vocabulary_size(t), 8);
@@ -227,9 +218,8 @@ static void test_words(void **state)
     rf_tokenizer_destroy(&t);
 }
 
-static void test_word_options(void **state)
+TEST(test_word_options)
 {
-    (void)state;
     static const char *const special[] = { "[START]", "[END]" };
     rf_tokenizer_params params = {
         .kind = RF_TOKENIZER_WORDS, .max_tokens = 6, .special_tokens = special, .num_special_tokens = 2
@@ -261,9 +251,8 @@ static rf_tokenizer *given(const rf_tokenizer_params *params, const char *const 
 #define GIVEN(params, tokens) given(params, tokens, sizeof(tokens) / sizeof((tokens)[0]))
 
 /* The first eleven tokens and the first three results are those of BERT's published tests. */
-static void test_word_piece(void **state)
+TEST(test_word_piece)
 {
-    (void)state;
     static const char *const vocabulary[] = { "[UNK]",  "[CLS]", "[SEP]", "want",  "##want",      "##ed",
                                               "wa",     "un",    "runn",  "##ing", ",",           "[PAD]",
                                               "[MASK]", "low",   "##est", "##e",   "\xe4\xb8\xad" };
@@ -316,9 +305,8 @@ static void test_word_piece(void **state)
 
 /* ---- byte pairs ---- */
 
-static void test_pieces_of_byte_pairs(void **state)
+TEST(test_pieces_of_byte_pairs)
 {
-    (void)state;
     /* With merges for all that can be merged, the tokens of a text that was seen often are GPT-2's pieces of it. */
     const rf_tokenizer_params params = { .kind = RF_TOKENIZER_BYTE_PAIR };
     static const char text[] = "We'll see it's 12 o'clock,  isn't\n\n it?  ";
@@ -328,9 +316,8 @@ static void test_pieces_of_byte_pairs(void **state)
     rf_tokenizer_destroy(&t);
 }
 
-static void test_any_bytes(void **state)
+TEST(test_any_bytes)
 {
-    (void)state;
     rf_tokenizer *pairs = TRAIN(&((rf_tokenizer_params){ .kind = RF_TOKENIZER_BYTE_PAIR, .min_count = 1 }),
                                 "some text to learn pairs from, and some more text");
     char bytes[2048];
@@ -363,9 +350,8 @@ static void encode_long(const rf_tokenizer *t, const char *text, size_t size)
 }
 
 /* A line of a megabyte without any space. With work that grows with the square this would take hours. */
-static void test_long_lines(void **state)
+TEST(test_long_lines)
 {
-    (void)state;
     enum { SIZE = 1 << 20 };
     char *text = malloc(SIZE);
     assert_non_null(text);
@@ -387,9 +373,8 @@ static void test_long_lines(void **state)
 
 /* ---- mistakes ---- */
 
-static void test_mistakes(void **state)
+TEST(test_mistakes)
 {
-    (void)state;
     rf_tokenizer *t;
     static const char *const twice[] = { "[X]", "[X]" }, *const broken[] = { "\xff" }, *const letter[] = { "x" };
     rf_tokenizer_params p = { .kind = RF_TOKENIZER_BYTE_PAIR, .max_tokens = 255 };
@@ -428,15 +413,4 @@ static void test_mistakes(void **state)
     rf_tokenizer_destroy(&t);
 }
 
-TEST_PROGRAM(tokenizers)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_utf8),         cmocka_unit_test(test_folding),
-        cmocka_unit_test(test_folding_time), cmocka_unit_test(test_characters),
-        cmocka_unit_test(test_words),        cmocka_unit_test(test_word_options),
-        cmocka_unit_test(test_word_piece),   cmocka_unit_test(test_pieces_of_byte_pairs),
-        cmocka_unit_test(test_any_bytes),    cmocka_unit_test(test_long_lines),
-        cmocka_unit_test(test_mistakes),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(tokenizers, NULL, NULL)

@@ -1,14 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which kernels stay, by what `ringfire-bench audit` has measured. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "bench/audit_verdict.h"
 
@@ -49,9 +43,8 @@ static audit_verdict verdict_of(const double *without)
     return verdict;
 }
 
-static void test_rule(void **state)
+TEST(test_rule)
 {
-    (void)state;
     static const struct {
         double without[4];
         audit_verdict verdict;
@@ -67,9 +60,8 @@ static void test_rule(void **state)
         assert_int_equal(verdict_of(rows[i].without), rows[i].verdict);
 }
 
-static void test_best_two(void **state)
+TEST(test_best_two)
 {
-    (void)state;
     audit_table *t = make_table();
     uint32_t best[2];
     add_network(t, "a", "base", 1.5);
@@ -85,9 +77,8 @@ static void test_best_two(void **state)
     free(t);
 }
 
-static void test_only_and_unused(void **state)
+TEST(test_only_and_unused)
 {
-    (void)state;
     audit_table *t = make_table();
     assert_true(audit_add_kernel(t, "sum", "idle"));
     assert_true(audit_add_kernel(t, "sum", "tried")); /* the same one as a network's */
@@ -99,9 +90,8 @@ static void test_only_and_unused(void **state)
 }
 
 /* Kernels that are left out together are one row. */
-static void test_pattern(void **state)
+TEST(test_pattern)
 {
-    (void)state;
     const rf_bench_choice rows[] = { { "sum", "a_1", "base", 1, true, 1, 1.2 },
                                      { "max", "a_2", "base", 2, true, 0.5, 0.6 },
                                      { "sum", "base", "", 1, false, 2, 0 } };
@@ -114,9 +104,8 @@ static void test_pattern(void **state)
     free(t);
 }
 
-static void test_room(void **state)
+TEST(test_room)
 {
-    (void)state;
     audit_table *t = make_table();
     char name[16];
     for (int i = 0; i < AUDIT_VARIANTS - 1; i++) {
@@ -132,11 +121,7 @@ static void test_room(void **state)
 
 TEST_PROGRAM(audit)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_rule),    cmocka_unit_test(test_best_two), cmocka_unit_test(test_only_and_unused),
-        cmocka_unit_test(test_pattern), cmocka_unit_test(test_room),
-    };
     (void)argc;
     (void)argv;
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return room_tests_run(own_tests, NULL, NULL);
 }

@@ -9,7 +9,6 @@ import pathlib
 import random
 import re
 import struct
-import subprocess
 import sys
 import tempfile
 import unittest
@@ -82,15 +81,7 @@ class Resnet(unittest.TestCase):
         self.assertLess(programs.numbers(EPOCH, whole)[-1][1], 0.5)
         checkpoints = self.folder / "checkpoints"
         command = [*self.train, "--epochs", "3", "--checkpoint-dir", checkpoints]
-        with subprocess.Popen([str(c) for c in command], stdout=subprocess.PIPE,
-                              text=True) as running:
-            for line in running.stdout:
-                if line.startswith("Epoch 1/"):
-                    running.terminate()
-                    break
-            rest = running.stdout.read()
-            self.assertEqual(running.wait(120), 75, rest)  # RF_EXIT_RESTARTABLE
-        self.assertIn("Stopped on request", rest)
+        programs.stop_at("Epoch 1/", command)
         resumed = self.succeed(*command)
         self.assertEqual(programs.numbers(EPOCH, resumed)[-1], programs.numbers(EPOCH, whole)[-1])
         self.check_checkpoint(max(checkpoints.glob("backup-*.rfck")))

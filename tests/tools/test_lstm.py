@@ -7,7 +7,6 @@ Usage: test_lstm.py RINGFIRE LSTM"""
 import gzip
 import pathlib
 import re
-import subprocess
 import sys
 import tempfile
 import unittest
@@ -54,15 +53,7 @@ class Lstm(unittest.TestCase):
         """Stopped and started again, a training ends with the numbers of one that was never
         stopped."""
         command = [*self.train, "--epochs", "3", "--checkpoint-dir", self.folder / "checkpoints"]
-        with subprocess.Popen([str(c) for c in command], stdout=subprocess.PIPE,
-                              text=True) as running:
-            for line in running.stdout:
-                if line.startswith("Epoch 1/"):
-                    running.terminate()
-                    break
-            rest = running.stdout.read()
-            self.assertEqual(running.wait(120), 75, rest)  # RF_EXIT_RESTARTABLE
-        self.assertIn("Stopped on request", rest)
+        programs.stop_at("Epoch 1/", command)
         resumed = programs.run(*command)
         self.assertEqual(resumed.returncode, 0, resumed.stderr)
         self.assertEqual(programs.numbers(EPOCH, resumed)[-1],

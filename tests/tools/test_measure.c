@@ -1,13 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The functions that `ringfire-bench` measures with: what they report, not how fast anything is. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "bench/measure/measure.h"
 
@@ -51,9 +45,8 @@ static rf_result read_products(void *user, const rf_bench_row *row)
 }
 
 /* The product of a recurrent operation is measured beside it, on the device of the fastest kernels. */
-static void test_products(void **state)
+TEST(test_products)
 {
-    (void)state;
     uint32_t rows[2] = { 0, 0 };
     const rf_bench_ops_params params = {
         .op = "rnn", .device = "llvmpipe", .min_seconds = 1e-6, .options = { .no_cache = true }
@@ -72,9 +65,8 @@ static rf_result read_name(void *user, const rf_bench_row *row)
 }
 
 /* A name with '=' before it is one operation's, without it all those that contain it. */
-static void test_one_op(void **state)
+TEST(test_one_op)
 {
-    (void)state;
     uint32_t rows[2] = { 0, 0 };
     rf_bench_ops_params params = { .op = "=softmax", .min_seconds = 1e-6, .options = { .no_cache = true } };
     assert_int_equal(rf_bench_ops(&params, read_name, rows), RF_OK);
@@ -91,9 +83,8 @@ static rf_result read_type(void *user, const rf_bench_row *row)
     return RF_OK;
 }
 
-static void test_ops_in_16_bits(void **state)
+TEST(test_ops_in_16_bits)
 {
-    (void)state;
     uint32_t rows[2] = { 0, 0 };
     rf_bench_ops_params params = {
         .op = "=softmax", .type = RF_F16, .min_seconds = 1e-6, .options = { .no_cache = true }
@@ -105,9 +96,8 @@ static void test_ops_in_16_bits(void **state)
     assert_non_null(strstr(rf_error_message(), "floats are stored in RF_F16 or RF_BF16"));
 }
 
-static void test_ops(void **state)
+TEST(test_ops)
 {
-    (void)state;
     rf_bench_ops_params params = { .op = "sum_to_like", .min_seconds = 1e-3, .options = { .no_cache = true } };
     tally some = { 0 }, all = { 0 }, stopped = { .answer = RF_ERROR_CANCELLED };
     assert_int_equal(rf_bench_ops(&params, count, &some), RF_OK);
@@ -154,9 +144,8 @@ static rf_result count_rates(void *user, const rf_bench_rate *rate)
     return t->answer;
 }
 
-static void test_rates(void **state)
+TEST(test_rates)
 {
-    (void)state;
     rf_bench_rates_params params = { .min_seconds = 1e-3, .options = { .no_cache = true } };
     rate_tally all = { 0 }, stopped = { .answer = RF_ERROR_CANCELLED };
     assert_int_equal(rf_bench_rates(&params, count_rates, &all), RF_OK);
@@ -168,9 +157,8 @@ static void test_rates(void **state)
     assert_int_equal(rf_bench_rates(NULL, NULL, NULL), RF_ERROR_INVALID_ARGUMENT);
 }
 
-static void test_refusals(void **state)
+TEST(test_refusals)
 {
-    (void)state;
     tally none = { 0 };
     assert_int_equal(rf_bench_ops(&(rf_bench_ops_params){ .device = "no such thing" }, count, &none),
                      RF_ERROR_NOT_FOUND);
@@ -182,21 +170,12 @@ static void test_refusals(void **state)
     assert_int_equal(none.rows, 0);
 }
 
-static void test_memcpy(void **state)
+TEST(test_memcpy)
 {
-    (void)state;
     const double rate = rf_bench_memcpy(1u << 20);
     assert_true(rate > 0.05 && rate < 10000);
     assert_true(rf_bench_memcpy(1) > 0);
     assert_true(rf_bench_memcpy(0) == 0);
 }
 
-TEST_PROGRAM(measure)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_ops),      cmocka_unit_test(test_one_op), cmocka_unit_test(test_ops_in_16_bits),
-        cmocka_unit_test(test_products), cmocka_unit_test(test_rates),  cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_memcpy),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(measure, NULL, NULL)

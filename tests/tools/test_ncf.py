@@ -6,7 +6,6 @@ reads files of ratings, and names bad input.
 Usage: test_ncf.py NCF"""
 import pathlib
 import re
-import subprocess
 import sys
 import tempfile
 import unittest
@@ -43,15 +42,7 @@ class Ncf(unittest.TestCase):
         stopped."""
         self.assertEqual(self.whole.returncode, 0, self.whole.stderr)
         command = [*self.train, "--checkpoint-dir", self.folder / "checkpoints"]
-        with subprocess.Popen([str(c) for c in command], stdout=subprocess.PIPE,
-                              text=True) as running:
-            for line in running.stdout:
-                if line.startswith("Epoch 1/3: HR"):
-                    running.terminate()
-                    break
-            rest = running.stdout.read()
-            self.assertEqual(running.wait(120), 75, rest)  # RF_EXIT_RESTARTABLE
-        self.assertIn("Stopped on request", rest)
+        programs.stop_at("Epoch 1/3: HR", command)
         resumed = programs.run(*command)
         self.assertEqual(resumed.returncode, 0, resumed.stderr)
         for pattern in EPOCH, RANKS:

@@ -2,14 +2,8 @@
 /* The model of `ringfire-bench scale`, and the units of its options. The model is held
  * against the schedules that the library carries out: every rank's steps are walked
  * through with a clock of its own, and the last rank's time is compared with the formula. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "base/error.h"
 #include "bench/scale_model.h"
@@ -154,9 +148,8 @@ static uint64_t equal_shards(uint32_t world, bool many)
 
 /* ---- the tests ---- */
 
-static void test_all_reduce_one_rank_a_host(void **state)
+TEST(test_all_reduce_one_rank_a_host)
 {
-    (void)state;
     const scale_network n = network_of(1);
     for (int i = 0; i < NUM_WORLDS; i++)
         for (int s = 0; s < SCALE_SCHEDULES; s++)
@@ -167,9 +160,8 @@ static void test_all_reduce_one_rank_a_host(void **state)
             }
 }
 
-static void test_all_reduce_several_ranks_a_host(void **state)
+TEST(test_all_reduce_several_ranks_a_host)
 {
-    (void)state;
     static const uint32_t per_host[] = { 2, 3, 4, 8 };
     for (int h = 0; h < 4; h++) {
         const scale_network n = network_of(per_host[h]);
@@ -209,9 +201,8 @@ static void check_shards(rf_collective kind, const scale_network *n, uint32_t wo
     }
 }
 
-static void test_shards(void **state)
+TEST(test_shards)
 {
-    (void)state;
     static const uint32_t per_host[] = { 1, 2, 3, 4, 8 };
     for (int h = 0; h < 5; h++) {
         const scale_network n = network_of(per_host[h]);
@@ -245,9 +236,8 @@ static void check_decision(uint32_t world, uint32_t per_host, uint64_t bytes)
                      selected_schedule(RF_COLLECTIVE_ALL_GATHER, world, per_host, bytes));
 }
 
-static void test_decisions(void **state)
+TEST(test_decisions)
 {
-    (void)state;
     for (uint32_t world = 2; world <= RF_COMM_FULL_MESH; world++)
         for (uint64_t kib = 4; kib <= 1024; kib *= 2)
             for (uint64_t bytes = kib * 1024; bytes <= kib * 1024 + 4; bytes += 4) check_decision(world, 1, bytes);
@@ -293,9 +283,8 @@ static void test_decisions(void **state)
         assert_non_null(strstr(rf_algorithm_name(algorithms[s]), scale_schedule_name((scale_schedule)s)));
 }
 
-static void test_alone(void **state)
+TEST(test_alone)
 {
-    (void)state;
     const scale_network n = network_of(8);
     for (int s = 0; s < SCALE_SCHEDULES; s++) assert_true(scale_all_reduce(&n, (scale_schedule)s, 1, 1e6) == 0);
     for (int s = 0; s < SCALE_SCHEDULES; s++)
@@ -304,9 +293,8 @@ static void test_alone(void **state)
 }
 
 /* Chunks through the chain of a host, one after the other on each link, as a table of when each has passed each. */
-static void test_chain(void **state)
+TEST(test_chain)
 {
-    (void)state;
     enum { HOST = 5, CHUNKS = 7 };
     scale_network n = network_of(HOST);
     n.chunk = 4096;
@@ -336,9 +324,8 @@ static void assert_step(scale_step got, double step, double communication, doubl
 }
 
 /* Worked out on paper: 9 s of computing, forward until 3; three buckets, ready at 5, 7 and 9. */
-static void test_steps(void **state)
+TEST(test_steps)
 {
-    (void)state;
     assert_step(scale_step_time(9, 3, 0, 0), 9, 0, 0);
     assert_step(scale_step_time(9, 3, 1, 0), 10, 3, 1);       /* 5-6, 7-8, 9-10 */
     assert_step(scale_step_time(9, 3, 3, 0), 14, 9, 5);       /* 5-8, 8-11, 11-14 */
@@ -351,9 +338,8 @@ static void test_steps(void **state)
     assert_int_equal(scale_buckets(2, 3), 1);
 }
 
-static void test_units(void **state)
+TEST(test_units)
 {
-    (void)state;
     uint64_t bytes;
     double value;
     assert_true(parse_size("4", &bytes) && bytes == 4);
@@ -389,9 +375,8 @@ static void test_units(void **state)
 }
 
 /* Commands for tc: rates in bits, bursts in bytes. */
-static void test_disciplines(void **state)
+TEST(test_disciplines)
 {
-    (void)state;
     const scale_link fast = { 0, 125e6 }, far = { 2.5e-4, 125e6 };
     char text[128];
     scale_net_discipline(&fast, true, text, sizeof(text));
@@ -406,18 +391,4 @@ static void test_disciplines(void **state)
     assert_string_equal(text, "10.77.0.64");
 }
 
-TEST_PROGRAM(scale_model)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_all_reduce_one_rank_a_host),
-        cmocka_unit_test(test_all_reduce_several_ranks_a_host),
-        cmocka_unit_test(test_shards),
-        cmocka_unit_test(test_decisions),
-        cmocka_unit_test(test_alone),
-        cmocka_unit_test(test_chain),
-        cmocka_unit_test(test_steps),
-        cmocka_unit_test(test_units),
-        cmocka_unit_test(test_disciplines),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(scale_model, NULL, NULL)

@@ -1,13 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reading what drivers say of pipelines: recorded statistics and machine code, no Vulkan needed. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "bench/measure/statistics.h"
 #include "tests/room.h"
@@ -47,9 +41,8 @@ static void assert_statistics(rf_kernel_statistics got, rf_kernel_statistics exp
 }
 
 /* Each driver's words about one and the same product's kernel; nothing of it is spilled, so the spills are made up. */
-static void test_statistics(void **state)
+TEST(test_statistics)
 {
-    (void)state;
     static const sample radv[] = {
         { "Driver pipeline hash", 1.19426e19 },
         { "SGPRs", 108 },
@@ -278,18 +271,16 @@ static const char anv_code[] =
     "while(16)       JIP:  LABEL5                                    { align1 1H };\n"
     "asr(8)          g120<1>D        -(abs)g32.5<0,1,0>D 31W         { align1 WE_all 1Q F@1 };\n";
 
-static void test_code(void **state)
+TEST(test_code)
 {
-    (void)state;
     assert_loop(radv_code, (rf_kernel_loop){ .instructions = 19, .vector = 5, .multiply_adds = 1 });
     assert_loop(nvk_code, (rf_kernel_loop){ .instructions = 15, .vector = 11, .multiply_adds = 1 });
     assert_loop(turnip_code, (rf_kernel_loop){ .instructions = 29, .vector = 23, .multiply_adds = 1 });
     assert_loop(anv_code, (rf_kernel_loop){ .instructions = 23, .vector = 13, .multiply_adds = 1 });
 }
 
-static void test_no_loop(void **state)
+TEST(test_no_loop)
 {
-    (void)state;
     const rf_kernel_loop none = { 0 };
     assert_loop(NULL, none);
     assert_loop("", none);
@@ -301,9 +292,8 @@ static void test_no_loop(void **state)
 }
 
 /* The hottest of two loops, one within the other, and a third behind them. */
-static void test_hottest(void **state)
+TEST(test_hottest)
 {
-    (void)state;
     const char *code = "BB0:\n"
                        "\tv_fma_f32 v0, v1, v2, v3 ; 00\n"
                        "\tv_fma_f32 v0, v1, v2, v3 ; 00\n"
@@ -332,9 +322,8 @@ static void test_hottest(void **state)
     assert_loop(code, (rf_kernel_loop){ .instructions = 2, .vector = 1, .matrix = 1 });
 }
 
-static void test_shared_loads(void **state)
+TEST(test_shared_loads)
 {
-    (void)state;
     assert_loop("BB1:\n"
                 "\tds_load_b64 v[28:29], v21 offset:816                        ; d9d80330 1c000015\n"
                 "\tds_load_b128 v[48:51], v21 offset:832                       ; d9d80338 30000015\n"
@@ -375,9 +364,8 @@ static void test_shared_loads(void **state)
                     .instructions = 7, .vector = 4, .multiply_adds = 4, .shared_loads = 2, .shared_load_bytes = 24 });
 }
 
-static void test_anv(void **state)
+TEST(test_anv)
 {
-    (void)state;
     assert_loop(
         "LABEL5:\n"
         "send(8)         g19UD           g58UD           nullUD          0x0220d580      0x00000000\n"
@@ -403,9 +391,8 @@ static void test_anv(void **state)
 }
 
 /* A division by a number that is known only at run time, as each compiler makes it. */
-static void test_divisions(void **state)
+TEST(test_divisions)
 {
-    (void)state;
     const char *whole = "BB1:\n"
                         "\tv_cvt_f32_u32_e32 v4, s61                                   ; 7e080c3d\n"
                         "\tv_rcp_f32_e32 v4, v4                                        ; 7e085504\n"
@@ -439,12 +426,4 @@ static void test_divisions(void **state)
                 (rf_kernel_loop){ .instructions = 5, .vector = 4, .divisions = 2 });
 }
 
-TEST_PROGRAM(statistics)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_statistics), cmocka_unit_test(test_code),    cmocka_unit_test(test_no_loop),
-        cmocka_unit_test(test_anv),        cmocka_unit_test(test_hottest), cmocka_unit_test(test_shared_loads),
-        cmocka_unit_test(test_divisions),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(statistics, NULL, NULL)

@@ -6,7 +6,6 @@ Usage: test_vae.py VAE"""
 import pathlib
 import re
 import struct
-import subprocess
 import sys
 import tempfile
 import unittest
@@ -91,15 +90,7 @@ class Vae(unittest.TestCase):
         was never stopped."""
         self.picture.unlink(missing_ok=True)
         command = [*self.train, "--checkpoint-dir", self.folder / "checkpoints"]
-        with subprocess.Popen([str(c) for c in command], stdout=subprocess.PIPE,
-                              text=True) as running:
-            for line in running.stdout:
-                if line.startswith("Epoch 1,"):
-                    running.terminate()
-                    break
-            rest = running.stdout.read()
-            self.assertEqual(running.wait(120), 75, rest)  # RF_EXIT_RESTARTABLE
-        self.assertIn("Stopped on request", rest)
+        programs.stop_at("Epoch 1,", command)
         self.assertFalse(self.picture.exists())
         resumed = programs.run(*command)
         self.assertEqual(resumed.returncode, 0, resumed.stderr)

@@ -298,18 +298,9 @@ static void refuses(rf_strategy *strategy)
     }
 }
 
-ON_TWO(definition)
-ON_TWO(drops)
-ON_ONE(agree)
-ON_ONE(refuses)
+TEST_ON_TWO(definition)
+TEST_ON_TWO(drops)
+TEST_ON_ONE(agree)
+TEST_ON_ONE(refuses)
 
-TEST_PROGRAM(attention)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(definition_on_two),
-        cmocka_unit_test(drops_on_two),
-        cmocka_unit_test(agree_on_one),
-        cmocka_unit_test(refuses_on_one),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(attention, NULL, NULL)

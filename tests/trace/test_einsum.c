@@ -19,9 +19,8 @@ static void describe(const rf_einsum_plan *plan, char *text)
     *text = '\0';
 }
 
-static void plans(void **state)
+TEST(plans)
 {
-    (void)state;
     const struct {
         const char *equation, *steps;
         rf_shape shapes[3];
@@ -62,9 +61,8 @@ static void plans(void **state)
 }
 
 /* Sizes come from the dimensions of what is reshaped, and of what was multiplied, whatever they are. */
-static void sizes_of_dimensions(void **state)
+TEST(sizes_of_dimensions)
 {
-    (void)state;
     rf_einsum_plan plan;
     const rf_shape shapes[] = { RF_SHAPE(5, 2, 3), RF_SHAPE(3, 4) };
     OK(rf_einsum_plan_make("bij,jk->bik", shapes, 2, &plan));
@@ -76,9 +74,8 @@ static void sizes_of_dimensions(void **state)
     assert_true(split[2].of == 1 && split[2].axes == 2);
 }
 
-static void refusals(void **state)
+TEST(refusals)
 {
-    (void)state;
     const struct {
         const char *equation, *part;
         rf_shape shapes[4];
@@ -188,8 +185,8 @@ static void sums(rf_strategy *strategy)
     }
     rf_function_destroy(&f);
 }
-ON_ONE(sums)
-ON_TWO(sums)
+TEST_ON_ONE(sums)
+TEST_ON_TWO(sums)
 
 /* ---- products that would have too many dimensions from left to right ---- */
 
@@ -231,7 +228,7 @@ static void orders(rf_strategy *strategy)
     }
     rf_function_destroy(&f);
 }
-ON_ONE(orders)
+TEST_ON_ONE(orders)
 
 static rf_result null_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *user)
 {
@@ -259,14 +256,6 @@ static void refuses(rf_strategy *strategy)
         rf_function_destroy(&f);
     }
 }
-ON_ONE(refuses)
+TEST_ON_ONE(refuses)
 
-TEST_PROGRAM(einsum)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(plans),         cmocka_unit_test(sizes_of_dimensions), cmocka_unit_test(refusals),
-        cmocka_unit_test(sums_on_one),   cmocka_unit_test(sums_on_two),         cmocka_unit_test(refuses_on_one),
-        cmocka_unit_test(orders_on_one),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(einsum, NULL, NULL)

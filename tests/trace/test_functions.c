@@ -342,18 +342,9 @@ static void mistakes(rf_strategy *strategy)
     refuse(strategy, no_variance, "rf_moments: variance is NULL");
 }
 
-ON_ONE(functions_and_slopes)
-ON_ONE(not_a_number)
-ON_ONE(moments)
-ON_ONE(mistakes)
+TEST_ON_ONE(functions_and_slopes)
+TEST_ON_ONE(not_a_number)
+TEST_ON_ONE(moments)
+TEST_ON_ONE(mistakes)
 
-TEST_PROGRAM(functions)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(functions_and_slopes_on_one),
-        cmocka_unit_test(not_a_number_on_one),
-        cmocka_unit_test(moments_on_one),
-        cmocka_unit_test(mistakes_on_one),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(functions, NULL, NULL)

@@ -121,7 +121,7 @@ static void every_handle_is_a_target(rf_strategy *strategy)
     expect(v[2], 1, 1, "by g");
     expect(v[3], 2, 1, "by h");
 }
-ON_LISTS(every_handle_is_a_target, _on_each, 0, 2, 2)
+TEST_ON_LISTS(every_handle_is_a_target, _on_each, 0, 2, 2)
 
 /* ---- pow ---- */
 
@@ -253,7 +253,7 @@ static void pow_is_that_of_c(rf_strategy *strategy)
     }
     rf_function_destroy(&function);
 }
-ON_LISTS(pow_is_that_of_c, _on_each, 0, 2, 2)
+TEST_ON_LISTS(pow_is_that_of_c, _on_each, 0, 2, 2)
 
 /* ---- crossentropies of probabilities: as those of the logits, also where the model is sure of the wrong class ---- */
 
@@ -394,9 +394,9 @@ static void gradient_by_probabilities_is_refused(rf_strategy *strategy)
     rf_function_destroy(&f);
     rf_variable_destroy(&own.x);
 }
-ON_ONE(probabilities_are_traced_to_logits)
-ON_ONE(other_probabilities_are_taken_as_they_are)
-ON_ONE(gradient_by_probabilities_is_refused)
+TEST_ON_ONE(probabilities_are_traced_to_logits)
+TEST_ON_ONE(other_probabilities_are_taken_as_they_are)
+TEST_ON_ONE(gradient_by_probabilities_is_refused)
 
 /* ---- what a choice does not take ---- */
 
@@ -515,17 +515,7 @@ static void safe_forms(rf_strategy *strategy)
         rf_function_destroy(&function);
     }
 }
-ON_ONE(what_is_not_taken_has_no_gradient)
-ON_ONE(safe_forms)
+TEST_ON_ONE(what_is_not_taken_has_no_gradient)
+TEST_ON_ONE(safe_forms)
 
-TEST_PROGRAM(gradients)
-{
-    const struct CMUnitTest tests[] = { cmocka_unit_test(every_handle_is_a_target_on_each),
-                                        cmocka_unit_test(pow_is_that_of_c_on_each),
-                                        cmocka_unit_test(probabilities_are_traced_to_logits_on_one),
-                                        cmocka_unit_test(other_probabilities_are_taken_as_they_are_on_one),
-                                        cmocka_unit_test(gradient_by_probabilities_is_refused_on_one),
-                                        cmocka_unit_test(what_is_not_taken_has_no_gradient_on_one),
-                                        cmocka_unit_test(safe_forms_on_one) };
-    return cmocka_run_group_tests_name("trace_gradients", tests, NULL, NULL);
-}
+TESTS(gradients, NULL, NULL)

@@ -394,18 +394,11 @@ static void mistakes(rf_strategy *strategy)
     refuse_step(strategy, squeeze_wide, invalid, "squeeze: axis 1 of shape");
 }
 
-ON_TWO(joins)
-ON_TWO(batches)
-ON_TWO(selects)
-ON_TWO(arranges)
-ON_ONE(words)
-ON_ONE(mistakes)
+TEST_ON_TWO(joins)
+TEST_ON_TWO(batches)
+TEST_ON_TWO(selects)
+TEST_ON_TWO(arranges)
+TEST_ON_ONE(words)
+TEST_ON_ONE(mistakes)
 
-TEST_PROGRAM(joining)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(joins_on_two),    cmocka_unit_test(batches_on_two), cmocka_unit_test(selects_on_two),
-        cmocka_unit_test(arranges_on_two), cmocka_unit_test(words_on_one),   cmocka_unit_test(mistakes_on_one),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(joining, NULL, NULL)

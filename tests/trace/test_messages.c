@@ -198,9 +198,8 @@ static bool is_named(const char *name)
 }
 
 /* The declarations of the header: RF_API type rf_name(rf_trace *t... */
-static void every_function_has_a_row(void **state)
+TEST(every_function_has_a_row)
 {
-    (void)state;
     static char text[1 << 17];
     FILE *file = fopen(OPS_HEADER, "r");
     int found = 0;
@@ -219,13 +218,6 @@ static void every_function_has_a_row(void **state)
     assert_true(found > 90);
 }
 
-ON_ONE(messages)
+TEST_ON_ONE(messages)
 
-TEST_PROGRAM(messages)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(messages_on_one),
-        cmocka_unit_test(every_function_has_a_row),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(messages, NULL, NULL)

@@ -149,7 +149,7 @@ static void as_written_out(rf_strategy *strategy)
     compare(strategy, (rf_rnn_params){ .kind = RF_RNN_LSTM, .backwards = true });
     compare(strategy, (rf_rnn_params){ .kind = RF_RNN_SIMPLE });
 }
-ON_LISTS(as_written_out, _on_two, 3, 1, 1)
+TEST_ON_LISTS(as_written_out, _on_two, 3, 1, 1)
 
 typedef struct mistake {
     rf_shape x, recurrent, bias, state;
@@ -196,10 +196,6 @@ static void mistakes(rf_strategy *strategy)
     };
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) refuse(strategy, &all[i]);
 }
-ON_ONE(mistakes)
+TEST_ON_ONE(mistakes)
 
-TEST_PROGRAM(rnn)
-{
-    const struct CMUnitTest tests[] = { cmocka_unit_test(as_written_out_on_two), cmocka_unit_test(mistakes_on_one) };
-    return cmocka_run_group_tests_name("trace_rnn", tests, NULL, NULL);
-}
+TESTS(rnn, NULL, NULL)

@@ -80,8 +80,8 @@ static void updates(rf_strategy *strategy)
     assert_int_equal(rf_function_num_traces(function), 1);
     rf_function_destroy(&function);
 }
-ON_ONE(updates)
-ON_TWO(updates)
+TEST_ON_ONE(updates)
+TEST_ON_TWO(updates)
 
 /* ---- mistakes ---- */
 
@@ -125,11 +125,6 @@ static void mistakes(rf_strategy *strategy)
         rf_function_destroy(&function);
     }
 }
-ON_ONE(mistakes)
+TEST_ON_ONE(mistakes)
 
-TEST_PROGRAM(slice_update)
-{
-    const struct CMUnitTest tests[] = { cmocka_unit_test(updates_on_one), cmocka_unit_test(updates_on_two),
-                                        cmocka_unit_test(mistakes_on_one) };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(slice_update, NULL, NULL)

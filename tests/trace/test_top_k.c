@@ -71,8 +71,8 @@ static void takes_the_largest(rf_strategy *strategy)
     rf_function_destroy(&f);
     rf_variable_destroy(&p.w);
 }
-ON_ONE(takes_the_largest)
-ON_TWO(takes_the_largest)
+TEST_ON_ONE(takes_the_largest)
+TEST_ON_TWO(takes_the_largest)
 
 /* ---- sorting ---- */
 
@@ -135,8 +135,8 @@ static void sorts(rf_strategy *strategy)
     for (int i = 0; i < 4; i++) rf_array_free(&y[i]);
     rf_function_destroy(&f);
 }
-ON_ONE(sorts)
-ON_TWO(sorts)
+TEST_ON_ONE(sorts)
+TEST_ON_TWO(sorts)
 
 /* Along the batch, however long it is: each of the runs has another one. */
 static rf_result batch_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *user)
@@ -163,7 +163,7 @@ static void sorts_the_batch(rf_strategy *strategy)
     }
     rf_function_destroy(&f);
 }
-ON_ONE(sorts_the_batch)
+TEST_ON_ONE(sorts_the_batch)
 
 /* ---- what is refused ---- */
 
@@ -203,17 +203,6 @@ static void refuses(rf_strategy *strategy)
     refuse(strategy, wrong_axis, NULL, 1, "rf_argsort: shape [7,9] has no axis 2");
     rf_variable_destroy(&p.w);
 }
-ON_ONE(refuses)
+TEST_ON_ONE(refuses)
 
-TEST_PROGRAM(top_k)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(takes_the_largest_on_one),
-        cmocka_unit_test(takes_the_largest_on_two),
-        cmocka_unit_test(sorts_on_one),
-        cmocka_unit_test(sorts_on_two),
-        cmocka_unit_test(sorts_the_batch_on_one),
-        cmocka_unit_test(refuses_on_one),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(top_k, NULL, NULL)

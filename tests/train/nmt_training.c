@@ -3,46 +3,29 @@
 
 const nmt_config *nmt_followed;
 
-typedef struct training {
-    nmt *nmt;
-    rf_optimizer *optimizer;
-} training;
-
-static rf_result train_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *user)
+static void *create(rf_strategy *strategy)
 {
-    const training *tr = user;
-    const rf_tensor logits = nmt_call(t, tr->nmt, in[0], in[1], RF_TRAINING, NULL);
-    out[0] = rf_compute_average_loss(t, nmt_loss(t, in[2], logits), NULL);
-    (void)rf_optimizer_minimize(t, tr->optimizer, out[0], rf_model_variables(nmt_model(tr->nmt)));
-    return rf_trace_status(t);
+    nmt *made;
+    OK(nmt_create(strategy, nmt_followed, &made));
+    return made;
 }
 
-static void train(rf_strategy *strategy, double *losses)
+static rf_model *model_of(void *made)
 {
-    training tr;
-    rf_function *function;
-    OK(nmt_create(strategy, nmt_followed, &tr.nmt));
-    OK(rf_optimizer_create(strategy, &(rf_optimizer_params){ .kind = RF_OPTIMIZER_ADAM }, &tr.optimizer));
-    OK(rf_function_create(strategy,
-                          &(rf_function_params){ .step = train_step, .user = &tr, .num_outputs = 1, .training = true },
-                          &function));
-    trajectory_assign(&trajectory_reference, nmt_model(tr.nmt));
-    trajectory_follow(&trajectory_reference, strategy, nmt_model(tr.nmt), function, TRAJECTORY_MAX_STEPS, losses);
-    OK(rf_strategy_check_identical(strategy, NULL, NULL));
-    rf_function_destroy(&function);
-    rf_optimizer_destroy(&tr.optimizer);
-    nmt_destroy(&tr.nmt);
+    return nmt_model(made);
 }
 
-void nmt_follow(rf_strategy *strategy)
+static void destroy(void *made)
 {
-    trajectory_keep(strategy, train);
+    nmt_destroy(&(nmt *){ made });
 }
 
-void nmt_compare(rf_strategy *strategy)
+static rf_tensor losses_of(rf_trace *t, void *made, const rf_tensor *in)
 {
-    trajectory_compare(strategy, train);
+    return nmt_loss(t, in[2], nmt_call(t, made, in[0], in[1], RF_TRAINING, NULL));
 }
+
+const trajectory_network nmt_network = { .create = create, .model = model_of, .destroy = destroy, .losses = losses_of };
 
 /* ---- one token after the other ---- */
 

@@ -8,10 +8,8 @@
 
 /* The program's. */
 extern const nmt_config *nmt_followed;
-/* Trains with Adam on the sum over tokens, against trajectory_reference, and keeps the losses. */
-void nmt_follow(rf_strategy *strategy);
-/* Does so elsewhere: the losses agree with those that were kept. */
-void nmt_compare(rf_strategy *strategy);
+/* Trained by the sum over tokens. */
+extern const trajectory_network nmt_network;
 /* With a cache it says of each token what it says of the whole translation, also of rows that go on from others. */
 void nmt_goes_on(rf_strategy *strategy);
 

@@ -407,9 +407,8 @@ static void for_each_letter(rf_strategy *strategy, void (*body)(rf_strategy *, c
     assert_int_equal(num_problems, 0);
 }
 
-static void the_batch_in_every_dimension(void **state)
+TEST(the_batch_in_every_dimension)
 {
-    (void)state;
     rf_strategy *strategy = open_devices(device_lists[0]);
     if (!strategy) SKIP("llvmpipe is not installed");
     for_each_letter(strategy, sweep_on_host);
@@ -467,9 +466,10 @@ static void sweep_on_device(rf_strategy *strategy, const batch_row *row, char ba
     rf_function_destroy(&function);
 }
 
-static void programs_of_every_dimension(void **state)
+static room_test *on_devices_tests;
+
+TEST_OF(on_devices_tests, programs_of_every_dimension)
 {
-    (void)state;
     static const double shares[2] = { 2, 1 };
     for (uint32_t replicas = 1; replicas <= 2; replicas++) {
         rf_strategy *strategy = NULL;
@@ -540,9 +540,8 @@ static rf_result mixed_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, vo
 }
 
 /* Runs with the traced batch, and with no other one: not with 1 either, where sizes of 1 would broadcast. */
-static void traced_sizes_are_refused(void **state)
+TEST(traced_sizes_are_refused)
 {
-    (void)state;
     const struct {
         const char *function;
         mixture mix;
@@ -589,9 +588,8 @@ static rf_tensor mix_one(rf_trace *t, rf_tensor pairs, rf_tensor traced)
     return rf_slice_update(t, row, rf_reduce_sum(t, pairs, (const int32_t[]){ 1 }, 1, true), start, 0);
 }
 
-static void one_example_fits_room_for_one(void **state)
+TEST(one_example_fits_room_for_one)
 {
-    (void)state;
     static float x[2 * 3];
     mixture mix = mix_one;
     rf_function *function;
@@ -621,9 +619,8 @@ static rf_result coincidence_step(rf_trace *t, const rf_tensor *in, rf_tensor *o
     return rf_optimizer_apply_gradients(t, c->optimizer, in, (rf_variable_list){ &variable, 1 });
 }
 
-static void gradients_of_variables_follow_no_batch(void **state)
+TEST(gradients_of_variables_follow_no_batch)
 {
-    (void)state;
     coincidence c;
     rf_function *function;
     static float x[TRACED * 3];
@@ -664,9 +661,8 @@ static bool is_known_function(const char *name, size_t length)
     return known;
 }
 
-static void every_function_has_a_row(void **state)
+TEST(every_function_has_a_row)
 {
-    (void)state;
     static char text[1 << 17];
     FILE *file = fopen(OPS_HEADER, "r");
     assert_non_null(file);
@@ -697,9 +693,8 @@ static void note_ops(const rf_graph *g)
 }
 
 /* After the sweep. */
-static void every_op_is_in_a_row(void **state)
+TEST(every_op_is_in_a_row)
 {
-    (void)state;
     static const char *const others[] = {
         /* of parameters, which count no examples */
         "sgd_update",
@@ -742,12 +737,6 @@ static void every_op_is_in_a_row(void **state)
 
 TEST_PROGRAM(batch_sweep)
 {
-    const struct CMUnitTest on_host[] = {
-        cmocka_unit_test(every_function_has_a_row),      cmocka_unit_test(the_batch_in_every_dimension),
-        cmocka_unit_test(every_op_is_in_a_row),          cmocka_unit_test(traced_sizes_are_refused),
-        cmocka_unit_test(one_example_fits_room_for_one), cmocka_unit_test(gradients_of_variables_follow_no_batch),
-    };
-    const struct CMUnitTest on_devices[] = { cmocka_unit_test(programs_of_every_dimension) };
-    if (argc > 1 && strcmp(argv[1], "devices") == 0) return cmocka_run_group_tests(on_devices, NULL, NULL);
-    return cmocka_run_group_tests(on_host, NULL, NULL);
+    if (argc > 1 && strcmp(argv[1], "devices") == 0) return room_tests_run(on_devices_tests, NULL, NULL);
+    return room_tests_run(own_tests, NULL, NULL);
 }

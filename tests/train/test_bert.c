@@ -128,20 +128,6 @@ static void train(rf_strategy *strategy, double *losses)
     bert_destroy(&tr.bert);
 }
 
-static void follow(rf_strategy *strategy)
-{
-    trajectory_keep(strategy, train);
-}
-ON_LISTS(follow, _on_lavapipe, 0, 1, 1)
-ON_LISTS(follow, _on_swiftshader, 1, 1, 1)
-
-static void compare(rf_strategy *strategy)
-{
-    trajectory_compare(strategy, train);
-}
-ON_LISTS(compare, _two_drivers, 2, 1, 1)
-ON_LISTS(compare, _one_driver_twice, 3, 1, 1)
-
 /* ---- the published network ---- */
 
 /* Parameters of the encoder, and of it with both heads, by hand. */
@@ -188,7 +174,7 @@ static void sizes(rf_strategy *strategy)
     classifier.classes = 7;
     assert_int_equal(count_created(strategy, &classifier), count_encoder(&followed) + 7 * 128 + 7);
 }
-ON_ONE(sizes)
+TEST_ON_ONE(sizes)
 
 static void base(rf_strategy *strategy)
 {
@@ -214,7 +200,7 @@ static void begins(rf_strategy *strategy)
     test_free(values);
     bert_destroy(&b);
 }
-ON_ONE(begins)
+TEST_ON_ONE(begins)
 
 /* The encoder of a classifier is that of the model it is copied from. */
 static void copies(rf_strategy *strategy)
@@ -248,7 +234,7 @@ static void copies(rf_strategy *strategy)
     bert_destroy(&from);
     bert_destroy(&to);
 }
-ON_ONE(copies)
+TEST_ON_ONE(copies)
 
 /* ---- text ---- */
 
@@ -257,9 +243,8 @@ static const char document[] = "# Title\n\nThe first sentence is here. The secon
 static const char header[] = "/* Copyright */\n/**\n * What it does, for all. It ends here.\n */\n"
                              "int f(int a,\n      int b);\n/* ---- more ---- */\nint g(void);\n";
 
-static void test_document(void **state)
+TEST(test_document)
 {
-    (void)state;
     static const char *const sentences[] = { "Title",
                                              "The first sentence is here.",
                                              "The second one goes on:",
@@ -348,9 +333,8 @@ static void check_pair(const corpus *c, const pair_arrays *pair, uint32_t *maske
     assert_true(pair->label == 0 || pair->label == 1);
 }
 
-static void test_pairs(void **state)
+TEST(test_pairs)
 {
-    (void)state;
     enum { PAIRS = 4000 };
     char folder[SCRATCH_PATH];
     const bert_config config = { .length = 24, .predictions = 4 };
@@ -384,9 +368,8 @@ static void test_pairs(void **state)
 }
 
 /* Passages to train on and for tests have no section in common. */
-static void test_passages(void **state)
+TEST(test_passages)
 {
-    (void)state;
     char folder[SCRATCH_PATH], path[SCRATCH_PATH + 16];
     passage_set s;
     corpus c;
@@ -410,19 +393,7 @@ static void test_passages(void **state)
 
 TEST_PROGRAM(bert)
 {
-    trajectory_file = FIXTURES "/bert.traj";
-    const struct CMUnitTest driver_tests[] = { cmocka_unit_test(follow_on_lavapipe),
-                                               cmocka_unit_test(follow_on_swiftshader),
-                                               cmocka_unit_test(compare_two_drivers) };
     const struct CMUnitTest size_tests[] = { cmocka_unit_test(base_on_one) };
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(follow_on_lavapipe), cmocka_unit_test(compare_one_driver_twice),
-        cmocka_unit_test(sizes_on_one),       cmocka_unit_test(begins_on_one),
-        cmocka_unit_test(copies_on_one),      cmocka_unit_test(test_document),
-        cmocka_unit_test(test_pairs),         cmocka_unit_test(test_passages)
-    };
     if (argc > 1 && strcmp(argv[1], "size") == 0) return cmocka_run_group_tests(size_tests, NULL, NULL);
-    if (argc > 1 && strcmp(argv[1], "drivers") == 0)
-        return cmocka_run_group_tests(driver_tests, trajectory_open, trajectory_close);
-    return cmocka_run_group_tests(tests, trajectory_open, trajectory_close);
+    return trajectory_run(FIXTURES "/bert.traj", &(const trajectory_network){ .train = train }, own_tests, argc, argv);
 }

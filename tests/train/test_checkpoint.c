@@ -74,15 +74,15 @@ static void move(const char *from, const char *to)
     scratch_remove(folder);
 }
 
-static void two_drivers_to_one(void **state)
+static room_test *full_tests;
+
+TEST_OF(full_tests, two_drivers_to_one)
 {
-    (void)state;
     move("llvmpipe,SwiftShader", "llvmpipe");
 }
 
-static void one_to_two_drivers(void **state)
+TEST_OF(full_tests, one_to_two_drivers)
 {
-    (void)state;
     move("llvmpipe", "llvmpipe,SwiftShader");
 }
 
@@ -119,28 +119,24 @@ static void resume_exactly(const char *devices, const rf_optimizer_params *optim
     scratch_remove(folder);
 }
 
-static void exact_on_one(void **state)
+TEST(exact_on_one)
 {
-    (void)state;
     resume_exactly("llvmpipe", NULL, 11, 20);
 }
 
-static void exact_between_epochs(void **state)
+TEST_OF(full_tests, exact_between_epochs)
 {
-    (void)state;
     resume_exactly("llvmpipe", NULL, RUN_BATCHES, 2 * RUN_BATCHES + 1);
 }
 
-static void exact_on_two(void **state)
+TEST_OF(full_tests, exact_on_two)
 {
-    (void)state;
     resume_exactly("llvmpipe,SwiftShader", NULL, 11, 20);
 }
 
 /* In the middle of an update, too: sums of gradients are state. */
-static void exact_while_accumulating(void **state)
+TEST_OF(full_tests, exact_while_accumulating)
 {
-    (void)state;
     const rf_schedule schedule = {
         .kind = RF_SCHEDULE_EXPONENTIAL_DECAY, .initial = 0.1, .rate = 0.9, .decay_steps = 2
     };
@@ -152,9 +148,8 @@ static void exact_while_accumulating(void **state)
 }
 
 /* On other replicas the sums go on where they were, though not with the same rounding. */
-static void accumulating_elsewhere(void **state)
+TEST_OF(full_tests, accumulating_elsewhere)
 {
-    (void)state;
     const rf_optimizer_params sgd = { .kind = RF_OPTIMIZER_SGD, .learning_rate = 0.1, .accumulation_steps = 4 };
     char folder[64], path[128];
     run_state a, b;
@@ -173,9 +168,8 @@ static void accumulating_elsewhere(void **state)
     scratch_remove(folder);
 }
 
-static void rate_set_by_hand(void **state)
+TEST_OF(full_tests, rate_set_by_hand)
 {
-    (void)state;
     char folder[64], path[128];
     run_state a, b;
     if (!run_create(&a, "llvmpipe", 3, NULL)) SKIP("not installed: llvmpipe");
@@ -199,9 +193,8 @@ static void rate_set_by_hand(void **state)
 
 /* ---- strict and partial ---- */
 
-static void all_or_nothing(void **state)
+TEST_OF(full_tests, all_or_nothing)
 {
-    (void)state;
     char folder[64], path[128], *report;
     run_state a;
     if (!run_create(&a, "llvmpipe", 3, NULL)) SKIP("not installed: llvmpipe");
@@ -265,9 +258,8 @@ static void all_or_nothing(void **state)
     scratch_remove(folder);
 }
 
-static void contracts(void **state)
+TEST_OF(full_tests, contracts)
 {
-    (void)state;
     run_state a, b;
     if (!run_create(&a, "llvmpipe", 3, NULL)) SKIP("not installed: llvmpipe");
     assert_true(run_create(&b, "llvmpipe", 3, NULL));
@@ -315,9 +307,8 @@ static ssize_t full_disk(void *user, int fd, const void *data, size_t size, uint
     return pwrite(fd, data, size, (off_t)offset);
 }
 
-static void a_full_disk(void **state)
+TEST(a_full_disk)
 {
-    (void)state;
     char folder[64], path[128];
     run_state a;
     if (!run_create(&a, "llvmpipe", 3, NULL)) SKIP("not installed: llvmpipe");
@@ -347,9 +338,8 @@ static void a_full_disk(void **state)
 }
 
 /* A save in the background holds what was there at the call, whatever the training does meanwhile. */
-static void in_the_background(void **state)
+TEST(in_the_background)
 {
-    (void)state;
     char folder[64], path[128];
     run_state a;
     if (!run_create(&a, "llvmpipe", 3, NULL)) SKIP("not installed: llvmpipe");
@@ -418,15 +408,13 @@ static void late_copy(const char *devices, const rf_optimizer_params *optimizer)
     run_destroy(&a);
 }
 
-static void late_copies(void **state)
+TEST(late_copies)
 {
-    (void)state;
     late_copy("llvmpipe", NULL);
 }
 
-static void late_copies_of_others(void **state)
+TEST_OF(full_tests, late_copies_of_others)
 {
-    (void)state;
     const rf_optimizer_params norms = { .kind = RF_OPTIMIZER_SGD, .momentum = 0.9, .clip_norm = 0.2 };
     const rf_optimizer_params sums = { .kind = RF_OPTIMIZER_SGD, .momentum = 0.9, .accumulation_steps = 3 };
     late_copy("llvmpipe", &norms);
@@ -437,24 +425,6 @@ static void late_copies_of_others(void **state)
 TEST_PROGRAM(checkpoint)
 {
     /* SwiftShader compiles every time anew, seconds for each strategy: the tests with it are not quick. */
-    const struct CMUnitTest quick[] = {
-        cmocka_unit_test(exact_on_one),
-        cmocka_unit_test(a_full_disk),
-        cmocka_unit_test(in_the_background),
-        cmocka_unit_test(late_copies),
-    };
-    const struct CMUnitTest full[] = {
-        cmocka_unit_test(two_drivers_to_one),
-        cmocka_unit_test(all_or_nothing),
-        cmocka_unit_test(exact_between_epochs),
-        cmocka_unit_test(one_to_two_drivers),
-        cmocka_unit_test(exact_on_two),
-        cmocka_unit_test(exact_while_accumulating),
-        cmocka_unit_test(accumulating_elsewhere),
-        cmocka_unit_test(rate_set_by_hand),
-        cmocka_unit_test(contracts),
-        cmocka_unit_test(late_copies_of_others),
-    };
     (void)argv;
-    return argc > 1 ? cmocka_run_group_tests(full, NULL, NULL) : cmocka_run_group_tests(quick, NULL, NULL);
+    return argc > 1 ? room_tests_run(full_tests, NULL, NULL) : room_tests_run(own_tests, NULL, NULL);
 }

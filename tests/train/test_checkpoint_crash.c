@@ -182,22 +182,19 @@ static void crashes(bool async, uint32_t per_point, uint32_t distinct)
     for (uint64_t i = FIRST - 1; i <= LAST; i++) assert_true(o.found[i] > 0);
 }
 
-static void crashes_at_once(void **state)
+TEST(crashes_at_once)
 {
-    (void)state;
     crashes(false, 110 / one_in, 10000 / one_in);
 }
 
-static void crashes_in_the_background(void **state)
+TEST(crashes_in_the_background)
 {
-    (void)state;
     crashes(true, 25 / one_in, 2500 / one_in);
 }
 
 /* The simulation would notice: where nothing is synced, removing older files loses all. */
-static void simulation_notices_missing_sync(void **state)
+TEST(simulation_notices_missing_sync)
 {
-    (void)state;
     outcome o;
     crash(false, true, 10, &o);
     assert_true(o.lost > 0);
@@ -267,9 +264,8 @@ static bool save_with_fault(program *p, const memory_files *before, fault f, uin
     return reached;
 }
 
-static void every_operation_fails(void **state)
+TEST(every_operation_fails)
 {
-    (void)state;
     static const fault faults[] = { { EIO, false }, { ENOSPC, true }, { EINTR, false }, { EDQUOT, true } };
     program p;
     program_begin(&p);
@@ -287,9 +283,8 @@ static void every_operation_fails(void **state)
 }
 
 /* Restoring reads; nothing that fails there makes it take an older file, or none. */
-static void every_reading_fails(void **state)
+TEST(every_reading_fails)
 {
-    (void)state;
     program p;
     program_begin(&p);
     memory_files files;
@@ -328,12 +323,5 @@ static void every_reading_fails(void **state)
 TEST_PROGRAM(checkpoint_crash)
 {
     if (argc > 1 && strcmp(argv[1], "whole") == 0) one_in = 1;
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(crashes_at_once),
-        cmocka_unit_test(crashes_in_the_background),
-        cmocka_unit_test(simulation_notices_missing_sync),
-        cmocka_unit_test(every_operation_fails),
-        cmocka_unit_test(every_reading_fails),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return room_tests_run(own_tests, NULL, NULL);
 }

@@ -167,38 +167,35 @@ static void interrupted(const char *devices, fit_options o, const uint64_t *stop
     scratch_remove(folder);
 }
 
-static void interrupted_once(void **state)
+TEST(interrupted_once)
 {
-    (void)state;
     interrupted("llvmpipe", (fit_options){ .epochs = 2 }, (const uint64_t[]){ 3 }, 1);
 }
 
-static void interrupted_within_epochs(void **state)
+static room_test *full_tests;
+
+TEST_OF(full_tests, interrupted_within_epochs)
 {
-    (void)state;
     /* In epoch 0; at its last batch; in the validation's epoch; right after a start. */
     interrupted("llvmpipe", (fit_options){ .epochs = 4 }, (const uint64_t[]){ 3, 5, 11, 1 }, 4);
 }
 
-static void interrupted_on_two(void **state)
+TEST_OF(full_tests, interrupted_on_two)
 {
-    (void)state;
     interrupted("llvmpipe,llvmpipe", (fit_options){ .epochs = 3, .every = 2, .async = true },
                 (const uint64_t[]){ 5, 9 }, 2);
 }
 
 /* Epochs that are not passes. */
-static void interrupted_with_steps(void **state)
+TEST_OF(full_tests, interrupted_with_steps)
 {
-    (void)state;
     interrupted("llvmpipe", (fit_options){ .epochs = 4, .steps_per_epoch = 5 }, (const uint64_t[]){ 3, 8 }, 2);
 }
 
 /* On another number of replicas, with drivers of their own, and with a batch size that follows their number: the epoch
  * sees the examples that are left. */
-static void resumed_elsewhere(void **state)
+TEST_OF(full_tests, resumed_elsewhere)
 {
-    (void)state;
     char folder[64];
     trainer t;
     watcher w = { 0 };
@@ -231,9 +228,8 @@ static rf_result fail_at_batch(void *user, rf_fit_state *state, const rf_logs *l
 }
 
 /* A program that dies goes on from the latest backup. */
-static void killed(void **state)
+TEST_OF(full_tests, killed)
 {
-    (void)state;
     char folder[64];
     float weights[RUN_WEIGHTS], same[RUN_WEIGHTS];
     watcher w = { 0 };
@@ -309,9 +305,8 @@ static void read_csv(const char *folder, char text[1024])
 }
 
 /* A program that dies when the line of an epoch is in the log and the backup is not made. */
-static void csv_log_of_a_killed_fit(void **state)
+TEST_OF(full_tests, csv_log_of_a_killed_fit)
 {
-    (void)state;
     char folder[64], whole[1024], text[1024];
     rf_strategy *strategy = open_devices("llvmpipe");
     if (!strategy) SKIP("no device");
@@ -336,9 +331,8 @@ static void csv_log_of_a_killed_fit(void **state)
 }
 
 /* A backup that is there but cannot be read is no first start: training anew would write over it. */
-static void damaged_backup(void **state)
+TEST_OF(full_tests, damaged_backup)
 {
-    (void)state;
     char folder[64], path[96];
     trainer t;
     if (!trainer_create(&t, "llvmpipe", 3, RUN_BATCH)) SKIP("not installed: llvmpipe");
@@ -385,9 +379,8 @@ static void write_text(const char *folder, const char *name, const char *text)
     fclose(file);
 }
 
-static void managers(void **state)
+TEST(managers)
 {
-    (void)state;
     char folder[64], inner[96], *path;
     run_state a;
     rf_checkpoint_manager *m;
@@ -457,9 +450,8 @@ static void managers(void **state)
     scratch_remove(folder);
 }
 
-static void manager_keeps(void **state)
+TEST(manager_keeps)
 {
-    (void)state;
     char folder[64], name[64];
     run_state a;
     rf_checkpoint_manager *m;
@@ -496,9 +488,8 @@ static void manager_keeps(void **state)
 
 /* ---- model checkpoints ---- */
 
-static void model_checkpoints(void **state)
+TEST(model_checkpoints)
 {
-    (void)state;
     char folder[64], pattern[128], *path;
     trainer t, u;
     watcher w = { 0 };
@@ -609,9 +600,8 @@ static void compile_image_model(rf_strategy *strategy, rf_model *model, rf_optim
                                                      .num_metrics = 1 }));
 }
 
-static void whole_models(void **state)
+TEST_OF(full_tests, whole_models)
 {
-    (void)state;
     char folder[64], path[128];
     rf_strategy *two = open_devices("llvmpipe,SwiftShader"), *one = open_devices("llvmpipe");
     if (!two || !one) SKIP("not installed: llvmpipe or SwiftShader");
@@ -662,9 +652,8 @@ static void whole_models(void **state)
     scratch_remove(folder);
 }
 
-static void inference(void **state)
+TEST_OF(full_tests, inference)
 {
-    (void)state;
     char folder[64], path[128];
     rf_strategy *one = open_devices("llvmpipe");
     if (!one) SKIP("not installed: llvmpipe");
@@ -707,9 +696,8 @@ static rf_tensor twice(rf_trace *t, rf_tensor x, void *user)
     return rf_add(t, x, x);
 }
 
-static void code_is_not_saved(void **state)
+TEST(code_is_not_saved)
 {
-    (void)state;
     rf_strategy *one = open_devices("llvmpipe");
     if (!one) SKIP("not installed: llvmpipe");
     char folder[64], path[128];
@@ -732,21 +720,6 @@ static void code_is_not_saved(void **state)
 
 TEST_PROGRAM(checkpoint_fit)
 {
-    const struct CMUnitTest quick[] = {
-        cmocka_unit_test(interrupted_once),  cmocka_unit_test(managers),          cmocka_unit_test(manager_keeps),
-        cmocka_unit_test(model_checkpoints), cmocka_unit_test(code_is_not_saved),
-    };
-    const struct CMUnitTest full[] = {
-        cmocka_unit_test(csv_log_of_a_killed_fit),
-        cmocka_unit_test(interrupted_within_epochs),
-        cmocka_unit_test(interrupted_on_two),
-        cmocka_unit_test(interrupted_with_steps),
-        cmocka_unit_test(damaged_backup),
-        cmocka_unit_test(killed),
-        cmocka_unit_test(whole_models),
-        cmocka_unit_test(inference),
-        cmocka_unit_test(resumed_elsewhere),
-    };
     (void)argv;
-    return argc > 1 ? cmocka_run_group_tests(full, NULL, NULL) : cmocka_run_group_tests(quick, NULL, NULL);
+    return argc > 1 ? room_tests_run(full_tests, NULL, NULL) : room_tests_run(own_tests, NULL, NULL);
 }

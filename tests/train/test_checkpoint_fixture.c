@@ -148,15 +148,13 @@ static void restores(const char *name)
     run_destroy(&run);
 }
 
-static void checkpoint(void **state)
+TEST(checkpoint)
 {
-    (void)state;
     restores("checkpoint1");
 }
 
-static void checkpoint_without_kind(void **state)
+TEST(checkpoint_without_kind)
 {
-    (void)state;
     restores("checkpoint1-kindless");
 }
 
@@ -204,9 +202,8 @@ static described make_model(rf_strategy *strategy)
     return d;
 }
 
-static void model(void **state)
+TEST(model)
 {
-    (void)state;
     char path[256], *here, *there;
     rf_strategy *strategy = open_devices("llvmpipe");
     if (!strategy) SKIP("not installed: llvmpipe");
@@ -236,9 +233,10 @@ static void model(void **state)
 
 /* ---- writing ---- */
 
-static void write_all(void **state)
+static room_test *writing_tests;
+
+TEST_OF(writing_tests, write_all)
 {
-    (void)state;
     char path[256];
     const rf_save_params params = { .threads = 1 };
     run_state run;
@@ -258,13 +256,7 @@ static void write_all(void **state)
 
 TEST_PROGRAM(checkpoint_fixture)
 {
-    const struct CMUnitTest writing[] = { cmocka_unit_test(write_all) };
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(checkpoint),
-        cmocka_unit_test(checkpoint_without_kind),
-        cmocka_unit_test(model),
-    };
     fixtures = argv[argc - 1];
-    if (argc > 2 && strcmp(argv[1], "write") == 0) return cmocka_run_group_tests(writing, NULL, NULL);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    if (argc > 2 && strcmp(argv[1], "write") == 0) return room_tests_run(writing_tests, NULL, NULL);
+    return room_tests_run(own_tests, NULL, NULL);
 }

@@ -1,13 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Tests of the chief's messages about the items of a checkpoint, and what a worker takes of them. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "tests/room.h"
 #include "train/checkpoint/checkpoint.h"
@@ -23,9 +17,8 @@ static void expect(rf_result want, const rf_item *item, rf_item_header header)
     if (want < 0) assert_non_null(strstr(rf_error_message(), name));
 }
 
-static void tensors(void **state)
+TEST(tensors)
 {
-    (void)state;
     const rf_item_kind kind = { .form = RF_ITEM_TENSOR, .dtype = RF_F32 };
     const rf_item item = { .kind = &kind, .name = name, .shape = RF_SHAPE(3, 5) };
     const rf_item_value mine = { .present = true, .size = 60, .shape = RF_SHAPE(3, 5) };
@@ -48,9 +41,8 @@ static void tensors(void **state)
     expect(RF_ERROR_CORRUPT_DATA, &item, (rf_item_header){ 1, 60, 0, 2, { 5, 3 } });
 }
 
-static void free_rows(void **state)
+TEST(free_rows)
 {
-    (void)state;
     const rf_item_kind kind = { .form = RF_ITEM_TENSOR, .dtype = RF_F32, .free_rows = true };
     const rf_item item = { .kind = &kind, .name = name, .shape = RF_SHAPE(3, 5) };
     expect(RF_OK, &item, (rf_item_header){ 1, 140, 0, 2, { 7, 5 } });
@@ -62,9 +54,8 @@ static void free_rows(void **state)
     expect(RF_ERROR_CORRUPT_DATA, &item, (rf_item_header){ 1, (uint64_t)rows * 20, 0, 2, { rows, 5 } });
 }
 
-static void values(void **state)
+TEST(values)
 {
-    (void)state;
     static const rf_item_kind bytes = { .form = RF_ITEM_BYTES }, number = { .form = RF_ITEM_NUMBER };
     const rf_item some = { .kind = &bytes, .name = name }, one = { .kind = &number, .name = name };
     rf_item_value value;
@@ -76,9 +67,8 @@ static void values(void **state)
     expect(RF_ERROR_CORRUPT_DATA, &some, (rf_item_header){ .present = 1, .size = UINT64_MAX });
 }
 
-static void part_ids(void **state)
+TEST(part_ids)
 {
-    (void)state;
     rf_part_id id = { "0a1b2c3d-4711-65f0c0de0001e240" };
     assert_true(rf_part_id_is_valid(&id));
     static const char *const bad[] = { "", "/../../x", "a.b", "a/b", "A", "a b", "a\n" };
@@ -91,9 +81,4 @@ static void part_ids(void **state)
     assert_false(rf_part_id_is_valid(&id));
 }
 
-TEST_PROGRAM(checkpoint_items)
-{
-    const struct CMUnitTest tests[] = { cmocka_unit_test(tensors), cmocka_unit_test(free_rows),
-                                        cmocka_unit_test(values), cmocka_unit_test(part_ids) };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(checkpoint_items, NULL, NULL)

@@ -82,9 +82,8 @@ static void assert_refused(rf_result r, pid_t process)
 
 /* ---- managers ---- */
 
-static void another_process(void **state)
+TEST(another_process)
 {
-    (void)state;
     training t;
     rf_checkpoint_manager *m;
     uint64_t number;
@@ -115,9 +114,8 @@ static void another_process(void **state)
 }
 
 /* One that ends while another one waits for it, as a process that was killed may take its time. */
-static void waited_for(void **state)
+TEST(waited_for)
 {
-    (void)state;
     training t;
     rf_checkpoint_manager *m;
     if (!training_begin(&t)) SKIP("no device");
@@ -137,9 +135,8 @@ static void waited_for(void **state)
 }
 
 /* Managers of one process take turns; the lock is held as long as one of them writes. */
-static void several_of_one_process(void **state)
+TEST(several_of_one_process)
 {
-    (void)state;
     training t;
     rf_checkpoint_manager *first, *second;
     if (!training_begin(&t)) SKIP("no device");
@@ -193,9 +190,8 @@ static bool is_locked(const char *lock)
 }
 
 /* A manager that is destroyed keeps the directory until its last save has ended, and removes old files then. */
-static void outlived_by_a_save(void **state)
+TEST(outlived_by_a_save)
 {
-    (void)state;
     training t;
     rf_checkpoint_manager *m, *another;
     if (!training_begin(&t)) SKIP("no device");
@@ -259,9 +255,8 @@ static int refuse_unlink(void *user, const char *path)
 }
 
 /* A file that stays although it should go is named with the reason. */
-static void cannot_remove(void **state)
+TEST(cannot_remove)
 {
-    (void)state;
     training t;
     rf_checkpoint_manager *m;
     if (!training_begin(&t)) SKIP("no device");
@@ -282,9 +277,8 @@ static void cannot_remove(void **state)
 }
 
 /* A manager whose checkpoint is gone says so. */
-static void outlives_its_checkpoint(void **state)
+TEST(outlives_its_checkpoint)
 {
-    (void)state;
     training t;
     rf_checkpoint_manager *m;
     if (!training_begin(&t)) SKIP("no device");
@@ -337,9 +331,8 @@ static rf_callback *model_callback(void)
     return callback;
 }
 
-static void fits(void **state)
+TEST(fits)
 {
-    (void)state;
     training t;
     if (!training_begin(&t)) SKIP("no device");
     const pid_t other = start_other("backup");
@@ -369,9 +362,8 @@ static void fits(void **state)
 
 /* ---- the lock itself ---- */
 
-static void unlockable(void **state)
+TEST(unlockable)
 {
-    (void)state;
     if (geteuid() != 0) SKIP("only root can become a user without permission");
     rf_directory_lock lock = RF_DIRECTORY_LOCK_NONE;
     assert_int_equal(chmod(folder, 0755), 0);
@@ -418,9 +410,8 @@ static rf_result take_as(uid_t user, const char *name, rf_directory_lock *lock)
 }
 
 /* Whatever has the lock's name is left as it is, and so is what it leads to. */
-static void is_no_lock(void **state)
+TEST(is_no_lock)
 {
-    (void)state;
     enum { LINK, DANGLING, PIPE, FOLDER, TEXT, NUM_KINDS };
     char path[400], precious[400];
     snprintf(path, sizeof(path), "%s", in_folder(".odd.lock"));
@@ -461,9 +452,8 @@ static void hold_privately(int ready, const char *name)
 }
 
 /* Users who share a directory exclude each other, and what one of them left does not end that. */
-static void another_user(void **state)
+TEST(another_user)
 {
-    (void)state;
     enum { NOBODY = 65534 };
     static const char left[] = "00000000-1 process 1 on elsewhere, since 2020\n";
     if (geteuid() != 0) SKIP("only root can become another user");
@@ -505,17 +495,5 @@ static void another_user(void **state)
 TEST_PROGRAM(checkpoint_lock)
 {
     if (argc == 4 && strcmp(argv[1], "hold") == 0) return hold(argv[2], argv[3]);
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(another_process),
-        cmocka_unit_test(waited_for),
-        cmocka_unit_test(several_of_one_process),
-        cmocka_unit_test(outlived_by_a_save),
-        cmocka_unit_test(outlives_its_checkpoint),
-        cmocka_unit_test(cannot_remove),
-        cmocka_unit_test(fits),
-        cmocka_unit_test(unlockable),
-        cmocka_unit_test(is_no_lock),
-        cmocka_unit_test(another_user),
-    };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+    return room_tests_run(own_tests, make_folder, remove_folder);
 }

@@ -93,9 +93,8 @@ static void damage(const directory *d, uint64_t number, off_t at)
 /* ---- which is the newest ---- */
 
 /* A training that starts anew where an older one's files are is told so, and nothing is lost. */
-static void started_anew(void **state)
+TEST(started_anew)
 {
-    (void)state;
     for (int async = 0; async < 2; async++) {
         directory d;
         uint64_t number;
@@ -131,9 +130,8 @@ static void started_anew(void **state)
 }
 
 /* Restoring passes over damaged files, and saving goes on below their numbers; what was saved stays. */
-static void goes_on_below_damaged_files(void **state)
+TEST(goes_on_below_damaged_files)
 {
-    (void)state;
     directory d;
     uint64_t number;
     open_directory(&d);
@@ -165,9 +163,8 @@ static void goes_on_below_damaged_files(void **state)
 }
 
 /* Where all files are damaged nothing is taken for a first start: that would write over what may be rescued. */
-static void all_damaged(void **state)
+TEST(all_damaged)
 {
-    (void)state;
     static const off_t places[] = { 0, -1, 60 }; /* seen at once, by the header's end, when data are read */
     for (size_t k = 0; k < sizeof(places) / sizeof(places[0]); k++) {
         directory d;
@@ -200,9 +197,8 @@ static void all_damaged(void **state)
     }
 }
 
-static void keeps_as_many(void **state)
+TEST(keeps_as_many)
 {
-    (void)state;
     for (uint32_t most = 1; most <= 3; most++) {
         for (int async = 0; async < 2; async++) {
             directory d;
@@ -239,9 +235,8 @@ static void assert_not_passed_over(directory *d, rf_result code, const char *par
     rf_checkpoint_manager_destroy(&m);
 }
 
-static void not_permitted(void **state)
+TEST(not_permitted)
 {
-    (void)state;
     if (geteuid() != 0) SKIP("only root can become a user without permission");
     directory d;
     char path[128];
@@ -273,9 +268,8 @@ static void not_permitted(void **state)
 }
 
 /* A file of a later version of the format, as a newer library would write it. */
-static void later_version(void **state)
+TEST(later_version)
 {
-    (void)state;
     directory d;
     char path[128];
     unsigned char preamble[56];
@@ -305,9 +299,8 @@ static int failing_open(void *user, const char *path)
     return rf_system_file_ops.open(user, path);
 }
 
-static void disk_trouble(void **state)
+TEST(disk_trouble)
 {
-    (void)state;
     static const int codes[] = { EIO, EMFILE, EACCES, ENOMEM };
     directory d;
     open_directory(&d);
@@ -330,9 +323,8 @@ static void disk_trouble(void **state)
 }
 
 /* Others may read a checkpoint's directory as they may its files. */
-static void directories_are_readable(void **state)
+TEST(directories_are_readable)
 {
-    (void)state;
     directory d;
     char inner[96];
     struct stat status;
@@ -348,13 +340,4 @@ static void directories_are_readable(void **state)
     close_directory(&d);
 }
 
-TEST_PROGRAM(checkpoint_manager)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(started_anew),  cmocka_unit_test(goes_on_below_damaged_files),
-        cmocka_unit_test(all_damaged),   cmocka_unit_test(keeps_as_many),
-        cmocka_unit_test(not_permitted), cmocka_unit_test(later_version),
-        cmocka_unit_test(disk_trouble),  cmocka_unit_test(directories_are_readable),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(checkpoint_manager, NULL, NULL)

@@ -169,9 +169,8 @@ static void finish(memory_test *t)
     scratch_remove(t->folder);
 }
 
-static void saving(void **state)
+TEST(saving)
 {
-    (void)state;
     memory_test t;
     setup(&t);
     fail_each(&t, "save", save, t.path, false);
@@ -180,9 +179,8 @@ static void saving(void **state)
     finish(&t);
 }
 
-static void restoring(void **state)
+TEST(restoring)
 {
-    (void)state;
     memory_test t;
     setup(&t);
     OK(save(&t));
@@ -194,9 +192,8 @@ static void restoring(void **state)
     finish(&t);
 }
 
-static void models(void **state)
+TEST(models)
 {
-    (void)state;
     memory_test t;
     setup(&t);
     t.model = run_model(t.run.strategy, 8);
@@ -211,12 +208,4 @@ static void models(void **state)
     finish(&t);
 }
 
-TEST_PROGRAM(checkpoint_memory)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(saving),
-        cmocka_unit_test(restoring),
-        cmocka_unit_test(models),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(checkpoint_memory, NULL, NULL)

@@ -44,9 +44,8 @@ static void assert_has(const char *report, const char *line)
     if (!strstr(report, line)) fail_msg("'%s' does not say '%s'", report, line);
 }
 
-static void of_another_kind(void **state)
+TEST(of_another_kind)
 {
-    (void)state;
     static const struct {
         const rf_optimizer_params *from, *to;
         const char *line;
@@ -76,9 +75,8 @@ static void of_another_kind(void **state)
 }
 
 /* Without a step there is nothing that could be missing. */
-static void before_the_first_step(void **state)
+TEST(before_the_first_step)
 {
-    (void)state;
     run_state run;
     char *report;
     OK(move(&adam, &adam, 0, false, &run, &report));
@@ -91,9 +89,8 @@ static void before_the_first_step(void **state)
 }
 
 /* The learning rate is restored; what else differs is the program's, which is told. */
-static void other_settings(void **state)
+TEST(other_settings)
 {
-    (void)state;
     run_state run;
     char *report;
     OK(move(&adam, &other_adam, 5, false, &run, &report));
@@ -118,12 +115,4 @@ static void other_settings(void **state)
     run_destroy(&run);
 }
 
-TEST_PROGRAM(checkpoint_optimizer)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(of_another_kind),
-        cmocka_unit_test(before_the_first_step),
-        cmocka_unit_test(other_settings),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(checkpoint_optimizer, NULL, NULL)

@@ -1,13 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Who writes what of a checkpoint: plans of saves as text, without devices. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
-
-#include <cmocka.h>
 
 #include "tests/room.h"
 #include "train/checkpoint/save_plan.h"
@@ -83,7 +77,7 @@ static const planned job[] = {
 };
 enum { JOB = sizeof(job) / sizeof(job[0]) };
 
-static void whole(void **state)
+TEST(whole)
 {
     static const char *const three[] = {
         "whole: w 0..4000 w 4000..8000 w 8000..10000 at 0 m collected b 0..10 at 40000 mean 0..10 at 40064"
@@ -95,7 +89,7 @@ static void whole(void **state)
     expect_plans(job, JOB, false, 3, three);
 }
 
-static void sharded(void **state)
+TEST(sharded)
 {
     static const char *const three[] = {
         "part: w 0..4000 at 0 m 0..4000 at 16000 b 0..10 at 32000 mean 0..10 at 32064 metric collected; staging 32128",
@@ -107,7 +101,7 @@ static void sharded(void **state)
 }
 
 /* One worker has all of it, so nothing is collected that it can read. */
-static void one_worker(void **state)
+TEST(one_worker)
 {
     static const planned items[] = {
         { "w", RF_SAVE_EVERYWHERE, { { ALL, 0, 100 } } },
@@ -121,7 +115,7 @@ static void one_worker(void **state)
 }
 
 /* A tensor that all have is cut at multiples of 4096 elements. */
-static void equal_shares(void **state)
+TEST(equal_shares)
 {
     static const planned items[] = {
         { "large", RF_SAVE_EVERYWHERE, { { ALL, 0, 20000 } } },
@@ -175,9 +169,8 @@ static uint64_t check_plan(const planned *items, const rf_save_plan *plan)
 }
 
 /* Whatever the owners are, the workers write everything between them. */
-static void any_owners(void **state)
+TEST(any_owners)
 {
-    (void)state;
     srand(7);
     for (int round = 0; round < 500; round++) {
         planned items[MOST_ITEMS] = { { 0 } };
@@ -196,11 +189,4 @@ static void any_owners(void **state)
     }
 }
 
-TEST_PROGRAM(checkpoint_plan)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(whole),        cmocka_unit_test(sharded),    cmocka_unit_test(one_worker),
-        cmocka_unit_test(equal_shares), cmocka_unit_test(any_owners),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(checkpoint_plan, NULL, NULL)

@@ -7,13 +7,7 @@
 #include "../../examples/gpt/model.h"
 #include "../../examples/resnet/model.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "../../tools/net.h"
 #include "../support/expect.h"
@@ -211,9 +205,8 @@ static void check_network(size_t which, rf_dtype type)
     destroy_network(&n);
 }
 
-static void steps_convert_little(void **state)
+TEST(steps_convert_little)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof(networks) / sizeof(networks[0]); i++) {
         check_network(i, RF_F16);
         check_network(i, RF_BF16);
@@ -223,6 +216,5 @@ static void steps_convert_little(void **state)
 TEST_PROGRAM(conversions)
 {
     verbose = argc > 1 && strcmp(argv[1], "-v") == 0;
-    const struct CMUnitTest tests[] = { cmocka_unit_test(steps_convert_little) };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return room_tests_run(own_tests, NULL, NULL);
 }

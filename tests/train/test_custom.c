@@ -78,9 +78,8 @@ static const rf_custom_op_params good = { .name = "swish",
                                           .user = &destroyed,
                                           .destroy = count_destroyed };
 
-static void refuses_what_does_not_fit(void **state)
+TEST(refuses_what_does_not_fit)
 {
-    (void)state;
     rf_custom_op *op;
     rf_custom_op_params p = good;
     destroyed = 0;
@@ -115,9 +114,8 @@ static void refuses_what_does_not_fit(void **state)
 }
 
 /* Each word of the module in turn is something else: an error or an op, never a crash. */
-static void survives_damage(void **state)
+TEST(survives_damage)
 {
-    (void)state;
     static const uint32_t values[] = { 0, 1, 0x00010011, 0xffffffff, 0x7fffffff, 0x00050047 };
     uint32_t words[sizeof(forward_module) / 4];
     uint32_t refused = 0;
@@ -137,9 +135,8 @@ static void survives_damage(void **state)
 }
 
 /* On devices that are not here. An rf_custom_op begins with its rf_op. */
-static void names_what_a_device_lacks(void **state)
+TEST(names_what_a_device_lacks)
 {
-    (void)state;
     swish_ops ops;
     OK(swish_create(&ops));
     const rf_op *op = (const rf_op *)ops.forward;
@@ -465,27 +462,12 @@ static void is_in_graphs(rf_strategy *strategy)
     swish_destroy(&ops);
 }
 
-ON_ONE(is_in_graphs)
-ON_ALL(agrees_with_reference)
-ON_ALL(gradients_are_differences)
-ON_ONE(compares_with_reference)
-ON_ONE(refuses_in_steps)
-ON_TWO(trains_alike)
-ON_ONE(is_in_files)
+TEST_ON_ONE(is_in_graphs)
+TEST_ON_ALL(agrees_with_reference)
+TEST_ON_ALL(gradients_are_differences)
+TEST_ON_ONE(compares_with_reference)
+TEST_ON_ONE(refuses_in_steps)
+TEST_ON_TWO(trains_alike)
+TEST_ON_ONE(is_in_files)
 
-TEST_PROGRAM(custom)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(refuses_what_does_not_fit),
-        cmocka_unit_test(survives_damage),
-        cmocka_unit_test(compares_with_reference_on_one),
-        cmocka_unit_test(names_what_a_device_lacks),
-        cmocka_unit_test(is_in_graphs_on_one),
-        cmocka_unit_test(agrees_with_reference_on_all),
-        cmocka_unit_test(gradients_are_differences_on_all),
-        cmocka_unit_test(refuses_in_steps_on_one),
-        cmocka_unit_test(trains_alike_on_two),
-        cmocka_unit_test(is_in_files_on_one),
-    };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
-}
+TESTS(custom, make_folder, remove_folder)

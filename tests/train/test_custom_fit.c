@@ -130,8 +130,8 @@ static void compare(rf_strategy *strategy)
         rf_model_destroy(&models[i]);
     }
 }
-ON_ONE(compare)
-ON_TWO(compare)
+TEST_ON_ONE(compare)
+TEST_ON_TWO(compare)
 
 /* ---- mistakes ---- */
 
@@ -172,11 +172,6 @@ static void mistakes(rf_strategy *strategy)
     rf_model_destroy(&model);
     rf_optimizer_destroy(&optimizer);
 }
-ON_ONE(mistakes)
+TEST_ON_ONE(mistakes)
 
-TEST_PROGRAM(custom_fit)
-{
-    const struct CMUnitTest tests[] = { cmocka_unit_test(compare_on_one), cmocka_unit_test(compare_on_two),
-                                        cmocka_unit_test(mistakes_on_one) };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(custom_fit, NULL, NULL)

@@ -154,7 +154,7 @@ static void trains_alike(rf_strategy *strategy)
     rf_strategy_destroy(&other);
     swish_destroy(&ops);
 }
-ON_TWO(trains_alike)
+TEST_ON_TWO(trains_alike)
 
 static double loss_with(rf_strategy *strategy, const swish_ops *ops, const float *penalty)
 {
@@ -178,7 +178,7 @@ static void is_penalised(rf_strategy *strategy)
     assert_near(difference, (double)(PENALTY * UNITS * FIRST_GAIN * FIRST_GAIN), 1e-5, 0, "penalty");
     swish_destroy(&ops);
 }
-ON_ONE(is_penalised)
+TEST_ON_ONE(is_penalised)
 
 /* ---- checkpoints ---- */
 
@@ -211,7 +211,7 @@ static void resumes(rf_strategy *strategy)
     assert_memory_equal(is, want, count * sizeof(float));
     swish_destroy(&ops);
 }
-ON_ONE(resumes)
+TEST_ON_ONE(resumes)
 
 /* ---- traces ---- */
 
@@ -243,7 +243,7 @@ static void is_in_traces(rf_strategy *strategy)
     free(text);
     swish_destroy(&ops);
 }
-ON_ONE(is_in_traces)
+TEST_ON_ONE(is_in_traces)
 
 /* ---- operations that come and go ---- */
 
@@ -262,12 +262,6 @@ static void is_made_again(rf_strategy *strategy)
     }
     swish_destroy(&kept);
 }
-ON_ONE(is_made_again)
+TEST_ON_ONE(is_made_again)
 
-TEST_PROGRAM(custom_layers)
-{
-    const struct CMUnitTest tests[] = { cmocka_unit_test(trains_alike_on_two), cmocka_unit_test(is_penalised_on_one),
-                                        cmocka_unit_test(resumes_on_one), cmocka_unit_test(is_in_traces_on_one),
-                                        cmocka_unit_test(is_made_again_on_one) };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
-}
+TESTS(custom_layers, make_folder, remove_folder)

@@ -264,20 +264,10 @@ static void keeps_nothing_of_a_failed_call(rf_strategy *strategy)
     close_net(&n);
 }
 
-ON_ONE(counts_penalties)
-ON_ONE(saves_what_it_uses)
-ON_ONE(keeps_nothing_of_a_failed_call)
-ON_LISTS(trains_what_it_uses, _on_one, 0, 2, 1)
-ON_TWO(trains_what_it_uses)
+TEST_ON_ONE(counts_penalties)
+TEST_ON_ONE(saves_what_it_uses)
+TEST_ON_ONE(keeps_nothing_of_a_failed_call)
+TEST_ON_LISTS(trains_what_it_uses, _on_one, 0, 2, 1)
+TEST_ON_TWO(trains_what_it_uses)
 
-TEST_PROGRAM(custom_models)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(trains_what_it_uses_on_one),
-        cmocka_unit_test(trains_what_it_uses_on_two),
-        cmocka_unit_test(counts_penalties_on_one),
-        cmocka_unit_test(saves_what_it_uses_on_one),
-        cmocka_unit_test(keeps_nothing_of_a_failed_call_on_one),
-    };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
-}
+TESTS(custom_models, make_folder, remove_folder)

@@ -148,8 +148,8 @@ static void lamb_in_blocks(rf_strategy *strategy)
     for (int i = 0; i < ALL; i++) assert_near(is[i], w[i], 2e-5, 2e-6, "lamb");
     close_bowl(&b);
 }
-ON_ONE(lamb_in_blocks)
-ON_TWO(lamb_in_blocks)
+TEST_ON_ONE(lamb_in_blocks)
+TEST_ON_TWO(lamb_in_blocks)
 
 /* ---- updates that the library has too ---- */
 
@@ -273,13 +273,12 @@ static void like_the_librarys(rf_strategy *strategy)
         assert_true(num_prepared >= TOTAL_STEPS / 2);
     }
 }
-ON_ONE(like_the_librarys)
-ON_TWO(like_the_librarys)
+TEST_ON_ONE(like_the_librarys)
+TEST_ON_TWO(like_the_librarys)
 
 /* The sums of norms have one order, whoever owns what; other updates have no sums. */
-static void any_split(void **state)
+TEST(any_split)
 {
-    (void)state;
     static const rf_mirrored_params ways[] = {
         { .devices = "llvmpipe,llvmpipe" },
         { .devices = "llvmpipe,llvmpipe", .update_mode = RF_UPDATE_LOCAL },
@@ -360,8 +359,8 @@ static void slots_keep_their_places(rf_strategy *strategy)
     FAILS(rf_optimizer_set_hyperparameter(b.optimizer, "factor", NAN), RF_ERROR_INVALID_ARGUMENT, "finite");
     close_bowl(&b);
 }
-ON_ONE(slots_keep_their_places)
-ON_TWO(slots_keep_their_places)
+TEST_ON_ONE(slots_keep_their_places)
+TEST_ON_TWO(slots_keep_their_places)
 
 /* ---- resuming ---- */
 
@@ -405,8 +404,8 @@ static void resumes(rf_strategy *strategy)
         scratch_remove(folder);
     }
 }
-ON_ONE(resumes)
-ON_TWO(resumes)
+TEST_ON_ONE(resumes)
+TEST_ON_TWO(resumes)
 
 /* Files name slots and the optimizer; another one's are refused, and so are those without averages. */
 static void files(rf_strategy *strategy)
@@ -435,7 +434,7 @@ static void files(rf_strategy *strategy)
     close_bowl(&b);
     scratch_remove(folder);
 }
-ON_ONE(files)
+TEST_ON_ONE(files)
 
 /* ---- averages ---- */
 
@@ -473,8 +472,8 @@ static void swapping(rf_strategy *strategy)
     OK(rf_optimizer_finalize_variables(b.optimizer));
     close_bowl(&b);
 }
-ON_ONE(swapping)
-ON_TWO(swapping)
+TEST_ON_ONE(swapping)
+TEST_ON_TWO(swapping)
 
 static rf_result step_of_a(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *user)
 {
@@ -515,8 +514,8 @@ static void joining_late(rf_strategy *strategy)
     rf_function_destroy(&first);
     close_bowl(&b);
 }
-ON_ONE(joining_late)
-ON_TWO(joining_late)
+TEST_ON_ONE(joining_late)
+TEST_ON_TWO(joining_late)
 
 /* fit ends with the averages in the weights, as Keras' does. */
 static void fit_ends_with_averages(rf_strategy *strategy)
@@ -554,7 +553,7 @@ static void fit_ends_with_averages(rf_strategy *strategy)
     rf_dataset_destroy(&data);
     rf_dataset_destroy(&raw);
 }
-ON_ONE(fit_ends_with_averages)
+TEST_ON_ONE(fit_ends_with_averages)
 
 /* ---- mistakes ---- */
 
@@ -607,7 +606,7 @@ static void wrong_updates(rf_strategy *strategy)
     }
     rf_variable_destroy(&outside);
 }
-ON_ONE(wrong_updates)
+TEST_ON_ONE(wrong_updates)
 
 static void wrong_descriptions(rf_strategy *strategy)
 {
@@ -647,7 +646,7 @@ static void wrong_descriptions(rf_strategy *strategy)
         FAILS(rf_optimizer_create(strategy, &params, &optimizer), RF_ERROR_INVALID_ARGUMENT, cases[i].part);
     }
 }
-ON_ONE(wrong_descriptions)
+TEST_ON_ONE(wrong_descriptions)
 
 /* Servers have neither whole variables nor code of the program. */
 static void servers_refuse(rf_strategy *strategy)
@@ -704,31 +703,7 @@ static void servers_refuse_lists(rf_strategy *strategy)
     rf_optimizer_destroy(&adds_up);
     close_bowl(&b);
 }
-ON_ONE(servers_refuse)
-ON_ONE(servers_refuse_lists)
+TEST_ON_ONE(servers_refuse)
+TEST_ON_ONE(servers_refuse_lists)
 
-TEST_PROGRAM(custom_optimizers)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(lamb_in_blocks_on_one),
-        cmocka_unit_test(lamb_in_blocks_on_two),
-        cmocka_unit_test(any_split),
-        cmocka_unit_test(like_the_librarys_on_one),
-        cmocka_unit_test(like_the_librarys_on_two),
-        cmocka_unit_test(slots_keep_their_places_on_one),
-        cmocka_unit_test(slots_keep_their_places_on_two),
-        cmocka_unit_test(resumes_on_one),
-        cmocka_unit_test(resumes_on_two),
-        cmocka_unit_test(files_on_one),
-        cmocka_unit_test(swapping_on_one),
-        cmocka_unit_test(swapping_on_two),
-        cmocka_unit_test(joining_late_on_one),
-        cmocka_unit_test(joining_late_on_two),
-        cmocka_unit_test(fit_ends_with_averages_on_one),
-        cmocka_unit_test(wrong_updates_on_one),
-        cmocka_unit_test(wrong_descriptions_on_one),
-        cmocka_unit_test(servers_refuse_on_one),
-        cmocka_unit_test(servers_refuse_lists_on_one),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(custom_optimizers, NULL, NULL)

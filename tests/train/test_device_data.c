@@ -15,9 +15,8 @@ enum { SIDE = 6, PIXELS = SIDE * SIDE, CLASSES = 5, EXAMPLES = 70, BATCH = 16 /*
 
 /* ---- decisions ---- */
 
-static void what_fits(void **state)
+TEST(what_fits)
 {
-    (void)state;
     assert_null(rf_device_data_obstacle(100, 0, 400, 1000));
     assert_non_null(strstr(rf_device_data_obstacle(101, 0, 400, 1000), "budget"));
     assert_null(rf_device_data_obstacle(300, 300, 400, 1000));
@@ -93,9 +92,8 @@ static void expect_refused(rf_dataset *d, const char *text)
     rf_dataset_destroy(&d);
 }
 
-static void what_qualifies(void **state)
+TEST(what_qualifies)
 {
-    (void)state;
     images m;
     fill_images(&m);
     rf_element_spec spec;
@@ -121,9 +119,8 @@ static void what_qualifies(void **state)
 }
 
 /* The rows' numbers name the examples that the pipeline gives, also where it is sliced, repeated or goes on. */
-static void rows_name_the_examples(void **state)
+TEST(rows_name_the_examples)
 {
-    (void)state;
     images m;
     fill_images(&m);
     rf_dataset *d = arrays_of(&m, false), *rows;
@@ -343,21 +340,9 @@ static void falls_back(rf_strategy *strategy)
     rf_dataset_destroy(&d);
 }
 
-ON_ALL(takes_examples)
-ON_ONE(same_bits)
-ON_TWO(same_bits)
-ON_ONE(falls_back)
+TEST_ON_ALL(takes_examples)
+TEST_ON_ONE(same_bits)
+TEST_ON_TWO(same_bits)
+TEST_ON_ONE(falls_back)
 
-TEST_PROGRAM(device_data)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_fits),
-        cmocka_unit_test(what_qualifies),
-        cmocka_unit_test(rows_name_the_examples),
-        cmocka_unit_test(takes_examples_on_all),
-        cmocka_unit_test(same_bits_on_one),
-        cmocka_unit_test(same_bits_on_two),
-        cmocka_unit_test(falls_back_on_one),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(device_data, NULL, NULL)

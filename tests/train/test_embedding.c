@@ -218,22 +218,11 @@ static void refuses(rf_strategy *strategy)
     close_app(&a);
 }
 
-ON_ONE(trains)
-ON_TWO(trains)
-ON_TWO(lasts)
-ON_ONE(builds_for_indices)
-ON_TWO(builds_for_indices)
-ON_TWO(refuses)
+TEST_ON_ONE(trains)
+TEST_ON_TWO(trains)
+TEST_ON_TWO(lasts)
+TEST_ON_ONE(builds_for_indices)
+TEST_ON_TWO(builds_for_indices)
+TEST_ON_TWO(refuses)
 
-TEST_PROGRAM(embedding)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(trains_on_one),
-        cmocka_unit_test(trains_on_two),
-        cmocka_unit_test_setup_teardown(lasts_on_two, make_folder, remove_folder),
-        cmocka_unit_test(builds_for_indices_on_one),
-        cmocka_unit_test(builds_for_indices_on_two),
-        cmocka_unit_test(refuses_on_two),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(embedding, make_folder, remove_folder)

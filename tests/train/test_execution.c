@@ -14,9 +14,8 @@ enum { FEATURES = 8, CLASSES = 4, EXAMPLES = 150, BATCH = 8, STEPS = 19 /* of an
 
 /* ---- decisions ---- */
 
-static void what_may_be_held(void **state)
+TEST(what_may_be_held)
 {
-    (void)state;
     const rf_submission_batch_facts plain = { .wanted = 4, .updates = true };
     assert_null(rf_submission_batch_obstacle(&plain));
     assert_null(rf_submission_batch_obstacle(&(rf_submission_batch_facts){ .wanted = 2 }));
@@ -37,9 +36,8 @@ static void what_may_be_held(void **state)
     }
 }
 
-static void how_many_go_together(void **state)
+TEST(how_many_go_together)
 {
-    (void)state;
     rf_submission_batch_limits l = { .wanted = 20, .frames = 64, .longest = 0.1 };
     uint32_t sizes[5];
     for (int i = 0; i < 5; i++) sizes[i] = l.previous = rf_submission_batch_size(&l);
@@ -422,34 +420,16 @@ static void lost_with_runs_held(rf_strategy *strategy)
     close_trainer(&t);
 }
 
-ON_ONE(same_bits)
-ON_TWO(same_bits)
-ON_ONE(same_bits_scaled)
-ON_ONE(same_bits_accumulated)
-ON_TWO(same_bits_accumulated)
-ON_ONE(submissions_of_updates)
-ON_ONE(fewer_submissions)
-ON_ONE(long_steps)
-ON_ONE(reading_submits)
-ON_TWO(several_replicas)
-ON_ONE(lost_with_runs_held)
+TEST_ON_ONE(same_bits)
+TEST_ON_TWO(same_bits)
+TEST_ON_ONE(same_bits_scaled)
+TEST_ON_ONE(same_bits_accumulated)
+TEST_ON_TWO(same_bits_accumulated)
+TEST_ON_ONE(submissions_of_updates)
+TEST_ON_ONE(fewer_submissions)
+TEST_ON_ONE(long_steps)
+TEST_ON_ONE(reading_submits)
+TEST_ON_TWO(several_replicas)
+TEST_ON_ONE(lost_with_runs_held)
 
-TEST_PROGRAM(execution)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_may_be_held),
-        cmocka_unit_test(how_many_go_together),
-        cmocka_unit_test(same_bits_on_one),
-        cmocka_unit_test(same_bits_on_two),
-        cmocka_unit_test(same_bits_scaled_on_one),
-        cmocka_unit_test(same_bits_accumulated_on_one),
-        cmocka_unit_test(same_bits_accumulated_on_two),
-        cmocka_unit_test(submissions_of_updates_on_one),
-        cmocka_unit_test(fewer_submissions_on_one),
-        cmocka_unit_test(long_steps_on_one),
-        cmocka_unit_test(reading_submits_on_one),
-        cmocka_unit_test(several_replicas_on_two),
-        cmocka_unit_test(lost_with_runs_held_on_one),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(execution, NULL, NULL)

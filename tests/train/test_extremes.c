@@ -594,24 +594,14 @@ static void one_example(rf_strategy *strategy)
     rf_function_destroy(&function);
 }
 
-ON_ONE(large_scores)
-ON_ONE(masks)
-ON_ONE(narrow_losses)
-ON_ONE(narrow_layers)
-ON_ONE(second_order)
-ON_ONE(products)
-ON_ONE(not_numbers)
-ON_ONE(decoding)
-ON_ONE(one_example)
+TEST_ON_ONE(large_scores)
+TEST_ON_ONE(masks)
+TEST_ON_ONE(narrow_losses)
+TEST_ON_ONE(narrow_layers)
+TEST_ON_ONE(second_order)
+TEST_ON_ONE(products)
+TEST_ON_ONE(not_numbers)
+TEST_ON_ONE(decoding)
+TEST_ON_ONE(one_example)
 
-TEST_PROGRAM(extremes)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(large_scores_on_one),  cmocka_unit_test(masks_on_one),
-        cmocka_unit_test(narrow_losses_on_one), cmocka_unit_test(narrow_layers_on_one),
-        cmocka_unit_test(second_order_on_one),  cmocka_unit_test(products_on_one),
-        cmocka_unit_test(not_numbers_on_one),   cmocka_unit_test(decoding_on_one),
-        cmocka_unit_test(one_example_on_one),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(extremes, NULL, NULL)

@@ -179,16 +179,14 @@ static void alike(const struct writer *w)
     assert_int_equal(unlink(file), 0);
 }
 
-static void all_alike(void **state)
+TEST(all_alike)
 {
-    (void)state;
     for (int i = 0; i < NUM_WRITERS; i++)
         if (!writers[i].of_model) alike(&writers[i]);
 }
 
-static void models_alike(void **state)
+TEST(models_alike)
 {
-    (void)state;
     if (!model) SKIP("not installed: llvmpipe");
     for (int i = 0; i < NUM_WRITERS; i++)
         if (writers[i].of_model) alike(&writers[i]);
@@ -222,9 +220,8 @@ static int note_rename(void *user, const char *from, const char *to)
     return rf_system_file_ops.rename(user, from, to);
 }
 
-static void onnx_is_synced(void **state)
+TEST(onnx_is_synced)
 {
-    (void)state;
     if (!model) SKIP("not installed: llvmpipe");
     rf_inference_graph g;
     rf_file_ops ops = rf_system_file_ops;
@@ -252,12 +249,4 @@ static int tear_down(void **state)
     return remove_folder(state);
 }
 
-TEST_PROGRAM(files)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(all_alike),
-        cmocka_unit_test(models_alike),
-        cmocka_unit_test(onnx_is_synced),
-    };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
-}
+TESTS(files, set_up, tear_down)

@@ -599,28 +599,17 @@ static void bad_arguments(rf_strategy *strategy)
     close_trainer(&t);
 }
 
-ON_ONE(learns)
-ON_TWO(learns)
-ON_TWO(reported_loss)
-ON_ONE(from_probabilities)
-ON_TWO(callback_order)
-ON_ONE(rate_scheduler)
-ON_TWO(early_stopping)
-ON_ONE(refuses_labels)
-ON_ONE(diverges)
-ON_ONE(csv_log)
-ON_ONE(lengths)
-ON_ONE(bad_arguments)
+TEST_ON_ONE(learns)
+TEST_ON_TWO(learns)
+TEST_ON_TWO(reported_loss)
+TEST_ON_ONE(from_probabilities)
+TEST_ON_TWO(callback_order)
+TEST_ON_ONE(rate_scheduler)
+TEST_ON_TWO(early_stopping)
+TEST_ON_ONE(refuses_labels)
+TEST_ON_ONE(diverges)
+TEST_ON_ONE(csv_log)
+TEST_ON_ONE(lengths)
+TEST_ON_ONE(bad_arguments)
 
-TEST_PROGRAM(fit)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(learns_on_one),         cmocka_unit_test(learns_on_two),
-        cmocka_unit_test(reported_loss_on_two),  cmocka_unit_test(from_probabilities_on_one),
-        cmocka_unit_test(callback_order_on_two), cmocka_unit_test(rate_scheduler_on_one),
-        cmocka_unit_test(early_stopping_on_two), cmocka_unit_test(csv_log_on_one),
-        cmocka_unit_test(refuses_labels_on_one), cmocka_unit_test(diverges_on_one),
-        cmocka_unit_test(lengths_on_one),        cmocka_unit_test(bad_arguments_on_one),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(fit, NULL, NULL)

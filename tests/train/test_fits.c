@@ -112,9 +112,8 @@ static void check_order(uint64_t steps, bool initial, bool recompiled)
     line_close(&parts);
 }
 
-static void passes_go_on(void **state)
+TEST(passes_go_on)
 {
-    (void)state;
     check_order(0, false, false);
     check_order(0, true, false);
     check_order(3, false, false);
@@ -123,9 +122,8 @@ static void passes_go_on(void **state)
 }
 
 /* The numbers of random operations, too, whether the model is compiled anew or not. */
-static void random_numbers_go_on(void **state)
+TEST(random_numbers_go_on)
 {
-    (void)state;
     line l;
     line_open(&l, 100, 1e-30, 0.5f);
     for (int i = 0; i < 4; i++) {
@@ -138,9 +136,8 @@ static void random_numbers_go_on(void **state)
 }
 
 /* Another pipeline begins with its next pass. */
-static void another_pipeline_begins_anew(void **state)
+TEST(another_pipeline_begins_anew)
 {
-    (void)state;
     line l;
     rf_dataset *two;
     line_open(&l, 0, 1e-30, 0);
@@ -178,9 +175,8 @@ static void fit_from(line *l, float kernel, rf_callback *callback)
         NULL));
 }
 
-static void best_of_all_fits(void **state)
+TEST(best_of_all_fits)
 {
-    (void)state;
     char folder[64], path[96];
     line l;
     rf_callback *best, *later;
@@ -236,9 +232,8 @@ static void refuse(line *l, rf_callback *callback, rf_result code, const char *p
     rf_callback_destroy(&watch);
 }
 
-static void checked_when_fit_begins(void **state)
+TEST(checked_when_fit_begins)
 {
-    (void)state;
     char folder[64], path[128];
     line l;
     rf_callback *c;
@@ -281,9 +276,8 @@ static void checked_when_fit_begins(void **state)
     scratch_remove(folder);
 }
 
-static void braces_in_names(void **state)
+TEST(braces_in_names)
 {
-    (void)state;
     static const struct {
         const char *path, *file;
     } names[] = { { "{1}/{epoch}", "{1}/1.rfck" },
@@ -327,9 +321,8 @@ static rf_result stop_later(void *user, rf_fit_state *state, const rf_logs *logs
     return RF_OK;
 }
 
-static void examples_of_a_resumed_epoch(void **state)
+TEST(examples_of_a_resumed_epoch)
 {
-    (void)state;
     char folder[64];
     uint64_t before = 0;
     scratch(folder);
@@ -407,9 +400,8 @@ static void evaluate(rf_strategy *strategy, bool binary, ending end, bool from_l
     }
 }
 
-static void metrics_of_logits(void **state)
+TEST(metrics_of_logits)
 {
-    (void)state;
     rf_strategy *strategy = open_devices("llvmpipe");
     if (!strategy) SKIP("not installed: llvmpipe");
     for (int binary = 0; binary < 2; binary++) {
@@ -427,17 +419,4 @@ static void metrics_of_logits(void **state)
     rf_strategy_destroy(&strategy);
 }
 
-TEST_PROGRAM(fits)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(passes_go_on),
-        cmocka_unit_test(random_numbers_go_on),
-        cmocka_unit_test(another_pipeline_begins_anew),
-        cmocka_unit_test(best_of_all_fits),
-        cmocka_unit_test(checked_when_fit_begins),
-        cmocka_unit_test(braces_in_names),
-        cmocka_unit_test(examples_of_a_resumed_epoch),
-        cmocka_unit_test(metrics_of_logits),
-    };
-    return cmocka_run_group_tests_name("train_fits", tests, NULL, NULL);
-}
+TESTS(fits, NULL, NULL)

@@ -68,52 +68,20 @@ static rf_model *build_language_model(rf_strategy *strategy)
 
 /* ---- against PyTorch ---- */
 
-typedef struct training {
-    rf_model *model;
-    rf_optimizer *optimizer;
-} training;
-
-static rf_result train_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *user)
+static void *create(rf_strategy *strategy)
 {
-    const training *tr = user;
+    return build_language_model(strategy);
+}
+
+static rf_tensor losses_of(rf_trace *t, void *model, const rf_tensor *in)
+{
     rf_tensor logits;
-    (void)rf_model_apply(t, tr->model, in, 2, RF_TRAINING, &logits, 1);
-    const rf_tensor losses = rf_sparse_categorical_crossentropy(t, in[2], logits, true);
+    (void)rf_model_apply(t, model, in, 2, RF_TRAINING, &logits, 1);
     const int32_t places[] = { 1 };
-    out[0] = rf_compute_average_loss(t, rf_reduce_mean(t, losses, places, 1, false), NULL);
-    (void)rf_optimizer_minimize(t, tr->optimizer, out[0], rf_model_variables(tr->model));
-    return rf_trace_status(t);
+    return rf_reduce_mean(t, rf_sparse_categorical_crossentropy(t, in[2], logits, true), places, 1, false);
 }
 
-static void train(rf_strategy *strategy, double *losses)
-{
-    training tr = { .model = build_language_model(strategy) };
-    rf_function *function;
-    OK(rf_optimizer_create(strategy, &(rf_optimizer_params){ .kind = RF_OPTIMIZER_ADAM }, &tr.optimizer));
-    OK(rf_function_create(strategy,
-                          &(rf_function_params){ .step = train_step, .user = &tr, .num_outputs = 1, .training = true },
-                          &function));
-    trajectory_assign(&trajectory_reference, tr.model);
-    trajectory_follow(&trajectory_reference, strategy, tr.model, function, TRAJECTORY_MAX_STEPS, losses);
-    OK(rf_strategy_check_identical(strategy, NULL, NULL));
-    rf_function_destroy(&function);
-    rf_optimizer_destroy(&tr.optimizer);
-    rf_model_destroy(&tr.model);
-}
-
-static void follow(rf_strategy *strategy)
-{
-    trajectory_keep(strategy, train);
-}
-ON_LISTS(follow, _on_lavapipe, 0, 1, 1)
-ON_LISTS(follow, _on_swiftshader, 1, 1, 1)
-
-static void compare(rf_strategy *strategy)
-{
-    trajectory_compare(strategy, train);
-}
-ON_LISTS(compare, _one_driver_twice, 3, 1, 1)
-ON_LISTS(compare, _two_drivers, 2, 1, 1)
+static const trajectory_network network = { .create = create, .losses = losses_of };
 
 /* ---- files ---- */
 
@@ -191,7 +159,7 @@ static void save_and_load(rf_strategy *strategy)
     rf_model_destroy(&loaded);
     scratch_remove(folder);
 }
-ON_ONE(save_and_load)
+TEST_ON_ONE(save_and_load)
 
 /* ---- fit ---- */
 
@@ -294,7 +262,7 @@ static void fit_save_fit(rf_strategy *strategy)
     rf_optimizer_destroy(&optimizer);
     scratch_remove(folder);
 }
-ON_TWO(fit_save_fit)
+TEST_ON_TWO(fit_save_fit)
 
 /* ---- frozen layers ---- */
 
@@ -327,7 +295,7 @@ static void freeze(rf_strategy *strategy)
     rf_model_destroy(&model);
     rf_optimizer_destroy(&optimizer);
 }
-ON_ONE(freeze)
+TEST_ON_ONE(freeze)
 
 /* Layers of a custom model, frozen after they were built and freed again. */
 static rf_tensor call_two(rf_trace *t, rf_model *model, rf_tensor x, rf_mode mode, void *user)
@@ -357,7 +325,7 @@ static void freeze_later(rf_strategy *strategy)
     assert_int_equal(rf_model_variables(model).count, 4);
     rf_model_destroy(&model);
 }
-ON_ONE(freeze_later)
+TEST_ON_ONE(freeze_later)
 
 /* ---- mistakes ---- */
 
@@ -431,7 +399,7 @@ static void mistakes(rf_strategy *strategy)
     OK(rf_layer_rnn(&(rf_rnn_layer_params){ .units = 2 }, &layer));
     refuse(b, rf_model_builder_call(b, layer, in), "layer 'gru' needs an input f32 [n, steps, features], got f32 [");
 }
-ON_ONE(mistakes)
+TEST_ON_ONE(mistakes)
 
 static void mistakes_of_layers(rf_strategy *strategy)
 {
@@ -454,21 +422,9 @@ static void mistakes_of_layers(rf_strategy *strategy)
     FAILS(rf_layer_embedding_head(forward, false, NULL, &layer), RF_ERROR_INVALID_ARGUMENT, "of type Dense");
     rf_layer_destroy(&forward);
 }
-ON_ONE(mistakes_of_layers)
+TEST_ON_ONE(mistakes_of_layers)
 
 TEST_PROGRAM(functional)
 {
-    trajectory_file = FIXTURES "/attention.traj";
-    const struct CMUnitTest driver_tests[] = { cmocka_unit_test(follow_on_lavapipe),
-                                               cmocka_unit_test(follow_on_swiftshader),
-                                               cmocka_unit_test(compare_two_drivers) };
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(follow_on_lavapipe),   cmocka_unit_test(compare_one_driver_twice),
-        cmocka_unit_test(save_and_load_on_one), cmocka_unit_test(fit_save_fit_on_two),
-        cmocka_unit_test(freeze_on_one),        cmocka_unit_test(freeze_later_on_one),
-        cmocka_unit_test(mistakes_on_one),      cmocka_unit_test(mistakes_of_layers_on_one)
-    };
-    if (argc > 1 && strcmp(argv[1], "drivers") == 0)
-        return cmocka_run_group_tests(driver_tests, trajectory_open, trajectory_close);
-    return cmocka_run_group_tests(tests, trajectory_open, trajectory_close);
+    return trajectory_run(FIXTURES "/attention.traj", &network, own_tests, argc, argv);
 }

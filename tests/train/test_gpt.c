@@ -11,72 +11,33 @@ static const gpt_config with_biases = {
 };
 static gpt_config followed = { .layers = 2, .heads = 2, .width = 32, .block = 16, .vocabulary = 29 };
 
-/* As many as the program is asked for: with the validation layer in between all of them take long. */
-static uint32_t num_steps = TRAJECTORY_MAX_STEPS;
-
-typedef struct training {
-    gpt *gpt;
-    rf_optimizer *optimizer;
-    rf_function *function;
-} training;
-
-static rf_result train_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *user)
+static rf_model *model_of(void *made)
 {
-    const training *tr = user;
-    const rf_tensor logits = rf_model_call(t, gpt_model(tr->gpt), in[0], RF_TRAINING);
-    const rf_tensor losses = rf_sparse_categorical_crossentropy(t, in[1], logits, true); /* [n, block] */
+    return gpt_model(made);
+}
+
+static void *create(rf_strategy *strategy)
+{
+    gpt *made;
+    OK(gpt_create(strategy, &followed, &made));
+    OK(rf_model_build_for(gpt_model(made), RF_I32, RF_SHAPE(followed.block)));
+    return made;
+}
+
+static void destroy(void *made)
+{
+    gpt_destroy(&(gpt *){ made });
+}
+
+static rf_tensor losses_of(rf_trace *t, void *made, const rf_tensor *in)
+{
+    const rf_tensor logits = rf_model_call(t, gpt_model(made), in[0], RF_TRAINING);
     const int32_t positions = 1;
-    out[0] = rf_compute_average_loss(t, rf_reduce_mean(t, losses, &positions, 1, false), NULL);
-    (void)rf_optimizer_minimize(t, tr->optimizer, out[0], rf_model_variables(gpt_model(tr->gpt)));
-    return rf_trace_status(t);
+    return rf_reduce_mean(t, rf_sparse_categorical_crossentropy(t, in[1], logits, true), &positions, 1, false);
 }
 
-static rf_result predict(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *user)
-{
-    const training *tr = user;
-    out[0] = rf_model_call(t, gpt_model(tr->gpt), in[0], RF_INFERENCE);
-    return rf_trace_status(t);
-}
-
-/* A first call makes the model's list of variables. */
-static void build(rf_strategy *strategy, training *tr)
-{
-    rf_function *function;
-    OK(rf_function_create(strategy, &(rf_function_params){ .step = predict, .user = tr, .num_outputs = 1 }, &function));
-    const rf_element tokens = { .num_components = 1, .component = { trajectory_reference.batches[0].component[0] } };
-    OK(rf_strategy_run(strategy, function, &tokens, NULL));
-    rf_function_destroy(&function);
-}
-
-static void train(rf_strategy *strategy, double *losses)
-{
-    training tr;
-    OK(gpt_create(strategy, &followed, &tr.gpt));
-    build(strategy, &tr);
-    OK(rf_optimizer_create(strategy, &(rf_optimizer_params){ .kind = RF_OPTIMIZER_ADAM }, &tr.optimizer));
-    OK(rf_function_create(strategy,
-                          &(rf_function_params){ .step = train_step, .user = &tr, .num_outputs = 1, .training = true },
-                          &tr.function));
-    trajectory_assign(&trajectory_reference, gpt_model(tr.gpt));
-    trajectory_follow(&trajectory_reference, strategy, gpt_model(tr.gpt), tr.function, num_steps, losses);
-    rf_function_destroy(&tr.function);
-    rf_optimizer_destroy(&tr.optimizer);
-    gpt_destroy(&tr.gpt);
-}
-
-static void follow(rf_strategy *strategy)
-{
-    trajectory_keep(strategy, train);
-}
-ON_LISTS(follow, _on_lavapipe, 0, 1, 1)
-ON_LISTS(follow, _on_swiftshader, 1, 1, 1)
-
-static void compare(rf_strategy *strategy)
-{
-    trajectory_compare(strategy, train);
-}
-ON_LISTS(compare, _two_drivers, 2, 1, 1)
-ON_LISTS(compare, _one_driver_twice, 3, 1, 1)
+/* As many steps as the program is asked for: with the validation layer in between all of them take long. */
+static trajectory_network network = { .create = create, .model = model_of, .destroy = destroy, .losses = losses_of };
 
 /* ---- size ---- */
 
@@ -111,7 +72,7 @@ static void sizes(rf_strategy *strategy)
     for (size_t i = 0; i < sizeof(models) / sizeof(models[0]); i++)
         assert_int_equal(count_created(strategy, &models[i]), count(&models[i]));
 }
-ON_ONE(sizes)
+TEST_ON_ONE(sizes)
 
 static void small(rf_strategy *strategy)
 {
@@ -121,22 +82,12 @@ ON_ONE(small)
 
 TEST_PROGRAM(gpt)
 {
-    const bool biases = argc > 1 && strcmp(argv[1], "biases") == 0;
-    trajectory_file = biases ? FIXTURES "/gpt_bias.traj" : FIXTURES "/gpt.traj";
-    if (biases) {
-        followed = with_biases;
-        argc--;
-        argv++;
-    }
-    const struct CMUnitTest driver_tests[] = { cmocka_unit_test(follow_on_lavapipe),
-                                               cmocka_unit_test(follow_on_swiftshader),
-                                               cmocka_unit_test(compare_two_drivers) };
-    const struct CMUnitTest tests[] = { cmocka_unit_test(follow_on_lavapipe),
-                                        cmocka_unit_test(compare_one_driver_twice), cmocka_unit_test(sizes_on_one) };
     const struct CMUnitTest size_tests[] = { cmocka_unit_test(small_on_one) };
     if (argc > 1 && strcmp(argv[1], "size") == 0) return cmocka_run_group_tests(size_tests, NULL, NULL);
-    if (argc > 1 && strcmp(argv[1], "drivers") == 0)
-        return cmocka_run_group_tests(driver_tests, trajectory_open, trajectory_close);
-    if (argc > 1) num_steps = (uint32_t)atoi(argv[1]);
-    return cmocka_run_group_tests(tests, trajectory_open, trajectory_close);
+    const bool biases = argc > 1 && strcmp(argv[1], "biases") == 0;
+    if (biases) followed = with_biases;
+    argc -= biases;
+    argv += biases;
+    if (argc > 1 && strcmp(argv[1], "drivers") != 0) network.num_steps = (uint32_t)atoi(argv[1]);
+    return trajectory_run(biases ? FIXTURES "/gpt_bias.traj" : FIXTURES "/gpt.traj", &network, own_tests, argc, argv);
 }

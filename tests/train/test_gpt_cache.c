@@ -124,14 +124,14 @@ static void reads_one(rf_strategy *strategy)
 {
     read_rows(strategy, 1);
 }
-ON_ONE(reads_one)
+TEST_ON_ONE(reads_one)
 
 static void reads_three(rf_strategy *strategy)
 {
     read_rows(strategy, 3);
 }
-ON_ONE(reads_three)
-ON_TWO(reads_three)
+TEST_ON_ONE(reads_three)
+TEST_ON_TWO(reads_three)
 
 /* ---- writing ---- */
 
@@ -180,13 +180,7 @@ static void writes(rf_strategy *strategy)
     }
     gpt_destroy(&g);
 }
-ON_ONE(writes)
-ON_TWO(writes)
+TEST_ON_ONE(writes)
+TEST_ON_TWO(writes)
 
-TEST_PROGRAM(gpt_cache)
-{
-    const struct CMUnitTest tests[] = { cmocka_unit_test(reads_one_on_one), cmocka_unit_test(reads_three_on_one),
-                                        cmocka_unit_test(reads_three_on_two), cmocka_unit_test(writes_on_one),
-                                        cmocka_unit_test(writes_on_two) };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(gpt_cache, NULL, NULL)

@@ -14,9 +14,8 @@
 /* ---- attributes ---- */
 
 /* Every byte of an op's attributes belongs to one field of its table. */
-static void tables_cover_attributes(void **state)
+TEST(tables_cover_attributes)
 {
-    (void)state;
     uint32_t count;
     const rf_op *const *ops = rf_ops_all(&count);
     for (uint32_t i = 0; i < count; i++) {
@@ -45,9 +44,8 @@ static void tables_cover_attributes(void **state)
     }
 }
 
-static void attributes_survive(void **state)
+TEST(attributes_survive)
 {
-    (void)state;
     uint32_t count, tried = 0;
     const rf_op *const *ops = rf_ops_all(&count);
     for (uint32_t i = 0; i < count; i++)
@@ -68,9 +66,8 @@ static void attributes_survive(void **state)
     assert_true(tried > 100);
 }
 
-static void numbers_survive(void **state)
+TEST(numbers_survive)
 {
-    (void)state;
     static const float values[] = { -0.0f, NAN, INFINITY, -INFINITY, 1e-45f, 3.4028235e38f, 0.1f };
     for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++) {
         float got = 7;
@@ -127,9 +124,8 @@ static rf_result find_variable(void *user, const char *tensor, const char *name,
 }
 
 /* Every op: a case's inputs as constants, written, read, and the same graph. */
-static void graphs_survive(void **state)
+TEST(graphs_survive)
 {
-    (void)state;
     uint32_t count, tried = 0;
     const rf_op *const *ops = rf_ops_all(&count);
     for (uint32_t i = 0; i < count; i++) {
@@ -186,9 +182,8 @@ static void graphs_survive(void **state)
 #define NODE(text) GRAPH(INPUT "," WEIGHT, text, Y)
 #define RESHAPE(attributes) NODE("{\"op\":\"reshape\",\"in\":[0],\"attributes\":" attributes ",\"out\":[]}")
 
-static void texts_that_lie(void **state)
+TEST(texts_that_lie)
 {
-    (void)state;
     static const struct {
         const char *text;
         rf_result result;
@@ -380,9 +375,8 @@ static rf_tensor call_custom(rf_trace *t, rf_model *model, rf_tensor x, rf_mode 
     return rf_softmax(t, rf_layer_call(t, model, c->dense, x, mode));
 }
 
-static void custom_models(void **state)
+TEST(custom_models)
 {
-    (void)state;
     rf_strategy *one = open_devices("llvmpipe");
     if (!one) SKIP("not installed: llvmpipe");
     custom c;
@@ -425,9 +419,8 @@ static rf_tensor take_words(rf_trace *t, rf_model *model, rf_tensor x, rf_mode m
 }
 
 /* Lambda layers, and inputs that are no floats: the model is built by its first call. */
-static void other_inputs(void **state)
+TEST(other_inputs)
 {
-    (void)state;
     static int32_t depth = 7, words[] = { 1, 2, 3, 0, 6, 6, 9, -1 };
     rf_strategy *one = open_devices("llvmpipe");
     if (!one) SKIP("not installed: llvmpipe");
@@ -445,9 +438,8 @@ static void other_inputs(void **state)
     check_export(&one, &model, &x, (rf_shape){ 2, { -1, 2 } });
 }
 
-static void sequential_models(void **state)
+TEST(sequential_models)
 {
-    (void)state;
     rf_strategy *two = open_devices("llvmpipe,llvmpipe");
     if (!two) SKIP("not installed: llvmpipe");
     rf_layer *layers[2];
@@ -484,9 +476,8 @@ static rf_tensor over_batch(rf_trace *t, rf_tensor x, void *user)
     return rf_reduce_mean(t, x, (int32_t[]){ 0 }, 1, false);
 }
 
-static void refusals(void **state)
+TEST(refusals)
 {
-    (void)state;
     static const struct {
         rf_lambda_fn fn;
         rf_result result;
@@ -524,9 +515,8 @@ static void refusals(void **state)
 
 /* ---- older files ---- */
 
-static void layer_lists(void **state)
+TEST(layer_lists)
 {
-    (void)state;
     static const char *const files[] = { FIXTURES "/layers-export.rfck", FIXTURES "/layers-model.rfck" };
     rf_strategy *one = open_devices("llvmpipe");
     if (!one) SKIP("not installed: llvmpipe");
@@ -564,9 +554,8 @@ static void write_file(const char *text, const char *tensor, rf_dtype dtype, rf_
     OK(rf_archive_write(in_folder("lies.rfck"), &(rf_archive_contents){ "inference", &w, 1, &value, 1 }, NULL));
 }
 
-static void files_that_lie(void **state)
+TEST(files_that_lie)
 {
-    (void)state;
     rf_strategy *one = open_devices("llvmpipe");
     if (!one) SKIP("not installed: llvmpipe");
     rf_inference *i;
@@ -598,20 +587,4 @@ static void files_that_lie(void **state)
     rf_strategy_destroy(&one);
 }
 
-TEST_PROGRAM(inference)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(tables_cover_attributes),
-        cmocka_unit_test(attributes_survive),
-        cmocka_unit_test(numbers_survive),
-        cmocka_unit_test(graphs_survive),
-        cmocka_unit_test(texts_that_lie),
-        cmocka_unit_test(custom_models),
-        cmocka_unit_test(other_inputs),
-        cmocka_unit_test(sequential_models),
-        cmocka_unit_test(refusals),
-        cmocka_unit_test(layer_lists),
-        cmocka_unit_test(files_that_lie),
-    };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
-}
+TESTS(inference, make_folder, remove_folder)

@@ -59,9 +59,8 @@ static rf_result export_and_use(worker *w)
     return RF_OK;
 }
 
-static void both_workers(void **state)
+TEST(both_workers)
 {
-    (void)state;
     static report reports[MAX_WORKERS];
     char path[64];
     snprintf(path, sizeof(path), "/tmp/ringfire-test-%d.rfck", (int)getpid());
@@ -72,8 +71,4 @@ static void both_workers(void **state)
     check_job(reports, 2);
 }
 
-TEST_PROGRAM(inference_workers)
-{
-    const struct CMUnitTest tests[] = { cmocka_unit_test(both_workers) };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(inference_workers, NULL, NULL)

@@ -108,13 +108,13 @@ static void follow(rf_strategy *strategy)
 {
     trajectory_keep(strategy, train);
 }
-ON_ONE(follow)
+TEST_ON_ONE(follow)
 
 static void compare(rf_strategy *strategy)
 {
     trajectory_compare(strategy, train);
 }
-ON_TWO(compare)
+TEST_ON_TWO(compare)
 
 /* ---- fit, evaluate, predict, files ---- */
 
@@ -233,8 +233,8 @@ static void fit_both(rf_strategy *strategy)
     rf_dataset_destroy(&weighted);
     close_towers(&w);
 }
-ON_ONE(fit_both)
-ON_TWO(fit_both)
+TEST_ON_ONE(fit_both)
+TEST_ON_TWO(fit_both)
 
 static rf_result fail_later(void *user, rf_fit_state *state, const rf_logs *logs)
 {
@@ -286,7 +286,7 @@ static void resume_both(rf_strategy *strategy)
     rf_history_free(&resumed);
     rf_history_free(&straight);
 }
-ON_ONE(resume_both)
+TEST_ON_ONE(resume_both)
 
 static void run_exported(rf_strategy *strategy)
 {
@@ -332,7 +332,7 @@ static void run_exported(rf_strategy *strategy)
     rf_dataset_destroy(&data);
     close_towers(&w);
 }
-ON_ONE(run_exported)
+TEST_ON_ONE(run_exported)
 
 /* ---- mistakes ---- */
 
@@ -354,7 +354,7 @@ static void name_badly(rf_strategy *strategy)
     assert_null(rf_model_output_name(model, 2));
     rf_model_destroy(&model);
 }
-ON_ONE(name_badly)
+TEST_ON_ONE(name_badly)
 
 static void expect_fit(const towers *w, rf_dataset *data, const char *message)
 {
@@ -398,7 +398,7 @@ static void give_badly(rf_strategy *strategy)
     expect_fit(&w, DATA(0, 1, 2, 3), "output 'genre' is the invalid tensor");
     close_towers(&w);
 }
-ON_ONE(give_badly)
+TEST_ON_ONE(give_badly)
 
 static void compile_badly(rf_strategy *strategy)
 {
@@ -438,7 +438,7 @@ static void compile_badly(rf_strategy *strategy)
     FAILS(rf_model_compile(w.model, &p), RF_ERROR_INVALID_ARGUMENT, "2 losses of outputs and 5 metrics are over 6");
     close_towers(&w);
 }
-ON_ONE(compile_badly)
+TEST_ON_ONE(compile_badly)
 
 static rf_result call_badly(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *user)
 {
@@ -467,7 +467,7 @@ static void apply_badly(rf_strategy *strategy)
     rf_function_destroy(&step);
     close_towers(&w);
 }
-ON_ONE(apply_badly)
+TEST_ON_ONE(apply_badly)
 
 static int open_all(void **state)
 {
@@ -482,12 +482,5 @@ static int close_all(void **state)
 TEST_PROGRAM(inputs)
 {
     trajectory_file = FIXTURES "/two_towers.traj";
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(follow_on_one),        cmocka_unit_test(compare_on_two),
-        cmocka_unit_test(fit_both_on_one),      cmocka_unit_test(fit_both_on_two),
-        cmocka_unit_test(resume_both_on_one),   cmocka_unit_test(run_exported_on_one),
-        cmocka_unit_test(name_badly_on_one),    cmocka_unit_test(give_badly_on_one),
-        cmocka_unit_test(compile_badly_on_one), cmocka_unit_test(apply_badly_on_one),
-    };
-    return cmocka_run_group_tests(tests, open_all, close_all);
+    return room_tests_run(own_tests, open_all, close_all);
 }

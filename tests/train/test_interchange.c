@@ -39,9 +39,8 @@ static void check_elsewhere(const char *path, const rf_named_array *a)
     if (system(command) != 0) fail_msg("%s", command);
 }
 
-static void safetensors(void **state)
+TEST(safetensors)
 {
-    (void)state;
     const char *path = in_folder("x.safetensors");
     OK(rf_safetensors_write(path, arrays, NUM_ARRAYS));
     rf_array_set set;
@@ -79,9 +78,8 @@ static void write_bytes(const char *path, uint64_t length, const char *header, s
 }
 
 #define ENTRY(shape, begin, end) "{\"dtype\":\"F32\",\"shape\":" shape ",\"data_offsets\":[" #begin "," #end "]}"
-static void hostile_safetensors(void **state)
+TEST(hostile_safetensors)
 {
-    (void)state;
     static const struct {
         const char *header;
         size_t data;
@@ -142,9 +140,8 @@ static void hostile_safetensors(void **state)
 }
 
 /* Nobody writes to the pipe: whoever opened it to read would wait. */
-static void special_files(void **state)
+TEST(special_files)
 {
-    (void)state;
     char pipe_path[160];
     rf_array_set set;
     rf_array array;
@@ -165,9 +162,8 @@ static void special_files(void **state)
 }
 
 /* Between two tensors that can be read stands one of another program's type, or of too many dimensions. */
-static void other_types(void **state)
+TEST(other_types)
 {
-    (void)state;
     static const struct {
         const char *type, *shape, *shown;
         size_t bytes;
@@ -270,9 +266,8 @@ static void write_repeated(const char *path, const char *begin, const char *item
     free(text);
 }
 
-static void bombs(void **state)
+TEST(bombs)
 {
-    (void)state;
     char path[160];
     strcpy(path, in_folder("bomb.safetensors"));
     enum { MILLION = 1000000 };
@@ -313,9 +308,8 @@ static void bombs(void **state)
 }
 
 /* Files that are written are read: many tensors, and names that make the header longer than their data. */
-static void many_safetensors(void **state)
+TEST(many_safetensors)
 {
-    (void)state;
     enum { COUNT = 100000, NAME = 240 };
     char path[160];
     uint8_t *bytes = malloc(COUNT);
@@ -360,9 +354,8 @@ static void many_safetensors(void **state)
     free(bytes);
 }
 
-static void npy(void **state)
+TEST(npy)
 {
-    (void)state;
     const char *path = in_folder("x.npy");
     rf_array got;
     for (uint32_t i = 0; i < NUM_ARRAYS; i++) {
@@ -449,9 +442,8 @@ static void add_foreign(const char *from, const char *to)
     assert_int_equal(fclose(out), 0);
 }
 
-static void models(void **state)
+TEST(models)
 {
-    (void)state;
     run_state a, b;
     if (!run_create(&a, "llvmpipe", 3, NULL)) SKIP("not installed: llvmpipe");
     assert_true(run_create(&b, "llvmpipe", 4, NULL));
@@ -485,13 +477,4 @@ static void models(void **state)
     run_destroy(&b);
 }
 
-TEST_PROGRAM(interchange)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(safetensors), cmocka_unit_test(hostile_safetensors),
-        cmocka_unit_test(bombs),       cmocka_unit_test(npy),
-        cmocka_unit_test(models),      cmocka_unit_test(many_safetensors),
-        cmocka_unit_test(other_types), cmocka_unit_test(special_files),
-    };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
-}
+TESTS(interchange, make_folder, remove_folder)

@@ -161,13 +161,13 @@ static void reads_one(rf_strategy *strategy)
 {
     read_rows(strategy, 1);
 }
-ON_ONE(reads_one)
+TEST_ON_ONE(reads_one)
 
 static void reads_three(rf_strategy *strategy)
 {
     read_rows(strategy, 3);
 }
-ON_TWO(reads_three)
+TEST_ON_TWO(reads_three)
 
 /* ---- without a cache ---- */
 
@@ -217,7 +217,7 @@ static void gives_all(rf_strategy *strategy)
     rf_function_destroy(&function);
     close_net(&n);
 }
-ON_ONE(gives_all)
+TEST_ON_ONE(gives_all)
 
 /* A functional model can give them as well. */
 static void builds(rf_strategy *strategy)
@@ -248,7 +248,7 @@ static void builds(rf_strategy *strategy)
     rf_dataset_destroy(&data);
     rf_model_destroy(&model);
 }
-ON_ONE(builds)
+TEST_ON_ONE(builds)
 
 /* ---- sines ---- */
 
@@ -322,7 +322,7 @@ static void places_sines(rf_strategy *strategy)
     rf_function_destroy(&all);
     rf_model_destroy(&n.model);
 }
-ON_ONE(places_sines)
+TEST_ON_ONE(places_sines)
 
 /* ---- mistakes ---- */
 
@@ -379,12 +379,6 @@ static void mistakes(rf_strategy *strategy)
     }
     close_net(&n);
 }
-ON_ONE(mistakes)
+TEST_ON_ONE(mistakes)
 
-TEST_PROGRAM(layer_cache)
-{
-    const struct CMUnitTest tests[] = { cmocka_unit_test(reads_one_on_one),    cmocka_unit_test(reads_three_on_two),
-                                        cmocka_unit_test(gives_all_on_one),    cmocka_unit_test(builds_on_one),
-                                        cmocka_unit_test(places_sines_on_one), cmocka_unit_test(mistakes_on_one) };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(layer_cache, NULL, NULL)

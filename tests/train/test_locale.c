@@ -142,10 +142,6 @@ static void other_points(rf_strategy *strategy)
     if (set == 0) SKIP("localedef makes no locale with another decimal point");
 }
 
-ON_ONE(other_points)
+TEST_ON_ONE(other_points)
 
-TEST_PROGRAM(locale)
-{
-    const struct CMUnitTest tests[] = { cmocka_unit_test(other_points_on_one) };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(locale, NULL, NULL)

@@ -257,9 +257,8 @@ static void all_optimizers(rf_strategy *strategy)
 }
 
 /* One replica owns all; every replica updates all; memory that the host reaches only through copies. */
-static void other_layouts(void **state)
+TEST(other_layouts)
 {
-    (void)state;
     static const rf_optimizer_params params = { .kind = RF_OPTIMIZER_ADAM, .learning_rate = 0.01, .clip_norm = 0.2 };
     static const rf_optimizer_params muon = { .kind = RF_OPTIMIZER_MUON, .learning_rate = 0.01 };
     rf_strategy *strategy;
@@ -582,27 +581,16 @@ static void mistakes(rf_strategy *strategy)
     linear_close(&l);
 }
 
-ON_ONE(all_optimizers)
-ON_TWO(all_optimizers)
-ON_ALL(fixed_scale)
-ON_ONE(defaults)
-ON_ONE(together)
-ON_TWO(together)
-ON_ONE(resumed)
-ON_TWO(resumed)
-ON_ONE(networks)
-ON_TWO(networks)
-ON_ONE(mistakes)
+TEST_ON_ONE(all_optimizers)
+TEST_ON_TWO(all_optimizers)
+TEST_ON_ALL(fixed_scale)
+TEST_ON_ONE(defaults)
+TEST_ON_ONE(together)
+TEST_ON_TWO(together)
+TEST_ON_ONE(resumed)
+TEST_ON_TWO(resumed)
+TEST_ON_ONE(networks)
+TEST_ON_TWO(networks)
+TEST_ON_ONE(mistakes)
 
-TEST_PROGRAM(loss_scale)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(all_optimizers_on_one), cmocka_unit_test(all_optimizers_on_two),
-        cmocka_unit_test(other_layouts),         cmocka_unit_test(fixed_scale_on_all),
-        cmocka_unit_test(defaults_on_one),       cmocka_unit_test(together_on_one),
-        cmocka_unit_test(together_on_two),       cmocka_unit_test(resumed_on_one),
-        cmocka_unit_test(resumed_on_two),        cmocka_unit_test(networks_on_one),
-        cmocka_unit_test(networks_on_two),       cmocka_unit_test(mistakes_on_one),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(loss_scale, NULL, NULL)

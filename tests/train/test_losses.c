@@ -657,38 +657,19 @@ static void casts(rf_strategy *strategy)
     assert_near(is[4], 0.0, 0.0, 0.0, "gradient through integers");
 }
 
-ON_ONE(loss_values)
-ON_TWO(loss_values)
-ON_ONE(label_forms)
-ON_ONE(refused_reductions)
-ON_TWO(refused_reductions)
-ON_TWO(losses_of_any_rank)
-ON_ONE(bad_arguments)
-ON_ALL(metrics)
-ON_TWO(regularization)
-ON_TWO(cumulative_sums)
-ON_TWO(cumulative_products)
-ON_TWO(slices)
-ON_TWO(gathers)
-ON_TWO(casts)
+TEST_ON_ONE(loss_values)
+TEST_ON_TWO(loss_values)
+TEST_ON_ONE(label_forms)
+TEST_ON_ONE(refused_reductions)
+TEST_ON_TWO(refused_reductions)
+TEST_ON_TWO(losses_of_any_rank)
+TEST_ON_ONE(bad_arguments)
+TEST_ON_ALL(metrics)
+TEST_ON_TWO(regularization)
+TEST_ON_TWO(cumulative_sums)
+TEST_ON_TWO(cumulative_products)
+TEST_ON_TWO(slices)
+TEST_ON_TWO(gathers)
+TEST_ON_TWO(casts)
 
-TEST_PROGRAM(losses)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(loss_values_on_one),
-        cmocka_unit_test(loss_values_on_two),
-        cmocka_unit_test(label_forms_on_one),
-        cmocka_unit_test(refused_reductions_on_one),
-        cmocka_unit_test(refused_reductions_on_two),
-        cmocka_unit_test(losses_of_any_rank_on_two),
-        cmocka_unit_test(bad_arguments_on_one),
-        cmocka_unit_test(metrics_on_all),
-        cmocka_unit_test(regularization_on_two),
-        cmocka_unit_test(cumulative_sums_on_two),
-        cmocka_unit_test(cumulative_products_on_two),
-        cmocka_unit_test(slices_on_two),
-        cmocka_unit_test(gathers_on_two),
-        cmocka_unit_test(casts_on_two),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(losses, NULL, NULL)

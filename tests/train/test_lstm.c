@@ -13,50 +13,19 @@ static const lstm_config small = {
 
 /* ---- training ---- */
 
-typedef struct training {
+static void *create(rf_strategy *strategy)
+{
     rf_model *model;
-    rf_optimizer *optimizer;
-} training;
-
-static rf_result train_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *user)
-{
-    const training *tr = user;
-    const rf_tensor logits = rf_model_call(t, tr->model, in[0], RF_TRAINING);
-    out[0] = rf_compute_average_loss(t, rf_binary_crossentropy(t, in[1], logits, true), NULL);
-    (void)rf_optimizer_minimize(t, tr->optimizer, out[0], rf_model_variables(tr->model));
-    return rf_trace_status(t);
+    OK(lstm_create(strategy, &small, &model));
+    return model;
 }
 
-static void train(rf_strategy *strategy, double *losses)
+static rf_tensor losses_of(rf_trace *t, void *model, const rf_tensor *in)
 {
-    training tr;
-    rf_function *function;
-    OK(lstm_create(strategy, &small, &tr.model));
-    OK(rf_optimizer_create(strategy, &(rf_optimizer_params){ .kind = RF_OPTIMIZER_ADAM }, &tr.optimizer));
-    OK(rf_function_create(strategy,
-                          &(rf_function_params){ .step = train_step, .user = &tr, .num_outputs = 1, .training = true },
-                          &function));
-    trajectory_assign(&trajectory_reference, tr.model);
-    trajectory_follow(&trajectory_reference, strategy, tr.model, function, TRAJECTORY_MAX_STEPS, losses);
-    OK(rf_strategy_check_identical(strategy, NULL, NULL));
-    rf_function_destroy(&function);
-    rf_optimizer_destroy(&tr.optimizer);
-    rf_model_destroy(&tr.model);
+    return rf_binary_crossentropy(t, in[1], rf_model_call(t, model, in[0], RF_TRAINING), true);
 }
 
-static void follow(rf_strategy *strategy)
-{
-    trajectory_keep(strategy, train);
-}
-ON_LISTS(follow, _on_lavapipe, 0, 1, 1)
-ON_LISTS(follow, _on_swiftshader, 1, 1, 1)
-
-static void compare(rf_strategy *strategy)
-{
-    trajectory_compare(strategy, train);
-}
-ON_LISTS(compare, _two_drivers, 2, 1, 1)
-ON_LISTS(compare, _one_driver_twice, 3, 1, 1)
+static const trajectory_network network = { .create = create, .losses = losses_of };
 
 /* ---- the published networks ---- */
 
@@ -70,7 +39,7 @@ static void size(rf_strategy *strategy)
     assert_int_equal(rf_model_count_params(model), 175489);
     rf_model_destroy(&model);
 }
-ON_ONE(size)
+TEST_ON_ONE(size)
 
 /* ---- reviews ---- */
 
@@ -132,9 +101,8 @@ static int judge(const char *review)
 }
 
 /* Both classes are as frequent, what a review says is its class, and the reviews for tests are others. */
-static void test_made_reviews(void **state)
+TEST(test_made_reviews)
 {
-    (void)state;
     char text[REVIEW_SIZE], again[REVIEW_SIZE], other[REVIEW_SIZE];
     int positive = 0, same = 0;
     for (uint64_t i = 0; i < 4000; i++) {
@@ -151,9 +119,8 @@ static void test_made_reviews(void **state)
     assert_true(same < 4);
 }
 
-static void test_read_reviews(void **state)
+TEST(test_read_reviews)
 {
-    (void)state;
     char folder[SCRATCH_PATH], path[64];
     reviews all, tail;
     snprintf(path, sizeof(path), "%s/reviews.tsv", scratch(folder));
@@ -181,14 +148,5 @@ static void test_read_reviews(void **state)
 
 TEST_PROGRAM(lstm)
 {
-    trajectory_file = FIXTURES "/lstm.traj";
-    const struct CMUnitTest driver_tests[] = { cmocka_unit_test(follow_on_lavapipe),
-                                               cmocka_unit_test(follow_on_swiftshader),
-                                               cmocka_unit_test(compare_two_drivers) };
-    const struct CMUnitTest tests[] = { cmocka_unit_test(follow_on_lavapipe),
-                                        cmocka_unit_test(compare_one_driver_twice), cmocka_unit_test(size_on_one),
-                                        cmocka_unit_test(test_made_reviews), cmocka_unit_test(test_read_reviews) };
-    if (argc > 1 && strcmp(argv[1], "drivers") == 0)
-        return cmocka_run_group_tests(driver_tests, trajectory_open, trajectory_close);
-    return cmocka_run_group_tests(tests, trajectory_open, trajectory_close);
+    return trajectory_run(FIXTURES "/lstm.traj", &network, own_tests, argc, argv);
 }

@@ -390,22 +390,11 @@ static void two_classes(rf_strategy *strategy)
     rf_dataset_destroy(&slices);
 }
 
-ON_TWO(loss_values)
-ON_ONE(refused_losses)
-ON_TWO(masked_values)
-ON_TWO(metric_values)
-ON_ONE(refused_metrics)
-ON_ONE(two_classes)
+TEST_ON_TWO(loss_values)
+TEST_ON_ONE(refused_losses)
+TEST_ON_TWO(masked_values)
+TEST_ON_TWO(metric_values)
+TEST_ON_ONE(refused_metrics)
+TEST_ON_ONE(two_classes)
 
-TEST_PROGRAM(measures)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(loss_values_on_two),
-        cmocka_unit_test(refused_losses_on_one),
-        cmocka_unit_test(masked_values_on_two),
-        cmocka_unit_test(metric_values_on_two),
-        cmocka_unit_test(refused_metrics_on_one),
-        cmocka_unit_test_setup_teardown(two_classes_on_one, make_folder, remove_folder),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(measures, make_folder, remove_folder)

@@ -123,8 +123,8 @@ static void results(rf_strategy *strategy)
     rf_model_destroy(&model);
     scratch_remove(folder);
 }
-ON_ONE(results)
-ON_TWO(results)
+TEST_ON_ONE(results)
+TEST_ON_TWO(results)
 
 /* ---- gradients ---- */
 
@@ -179,7 +179,7 @@ static void gradients(rf_strategy *strategy)
     rf_function_destroy(&function);
     rf_model_destroy(&model);
 }
-ON_ONE(gradients)
+TEST_ON_ONE(gradients)
 
 /* ---- bidirectional ---- */
 
@@ -242,7 +242,7 @@ static void directions(rf_strategy *strategy)
     rf_array_free(&halves);
     rf_model_destroy(&joined);
 }
-ON_ONE(directions)
+TEST_ON_ONE(directions)
 
 /* ---- against PyTorch ---- */
 
@@ -318,8 +318,8 @@ static void follows(rf_strategy *strategy)
                                  &(rf_optimizer_params){ .kind = RF_OPTIMIZER_ADAM });
     rf_model_destroy(&model);
 }
-ON_ONE(follows)
-ON_TWO(follows)
+TEST_ON_ONE(follows)
+TEST_ON_TWO(follows)
 
 /* ---- mistakes ---- */
 
@@ -350,14 +350,10 @@ static void mistakes(rf_strategy *strategy)
     FAILS(rf_layer_concatenate(RF_MAX_RANK, &layer), RF_ERROR_INVALID_ARGUMENT, "axis");
     assert_null(layer);
 }
-ON_ONE(mistakes)
+TEST_ON_ONE(mistakes)
 
 TEST_PROGRAM(merge)
 {
     trajectory_file = FIXTURES "/layers_merged.traj";
-    const struct CMUnitTest tests[] = { cmocka_unit_test(results_on_one),   cmocka_unit_test(results_on_two),
-                                        cmocka_unit_test(gradients_on_one), cmocka_unit_test(directions_on_one),
-                                        cmocka_unit_test(follows_on_one),   cmocka_unit_test(follows_on_two),
-                                        cmocka_unit_test(mistakes_on_one) };
-    return cmocka_run_group_tests(tests, trajectory_open, trajectory_close);
+    return room_tests_run(own_tests, trajectory_open, trajectory_close);
 }

@@ -397,9 +397,8 @@ static void use_destroyed(const run_state *run, run_state *copies, victim v)
 
 /* Everything that a checkpoint would read of them is gone or will never change again: it says so, and leaves the file
  * alone. */
-static void destroyed_in_a_checkpoint(void **state)
+TEST(destroyed_in_a_checkpoint)
 {
-    (void)state;
     static const char *const messages[NUM_VICTIMS] = { [MODEL] = "the model has been destroyed",
                                                        [METRIC] = "the metric 'accuracy' has been destroyed",
                                                        [FUNCTION] = "the function 'train_step' has been destroyed",
@@ -432,9 +431,8 @@ static void destroyed_in_a_checkpoint(void **state)
 }
 
 /* Variables and datasets are counted: what a checkpoint has of them stays whole. */
-static void counted_in_a_checkpoint(void **state)
+TEST(counted_in_a_checkpoint)
 {
-    (void)state;
     char folder[SCRATCH_PATH], path[128];
     run_state run;
     rf_variable *variable;
@@ -520,28 +518,13 @@ static void fixes_that_exist(rf_strategy *strategy)
     scratch_remove(folder);
 }
 
-ON_ONE(logits_and_probabilities)
-ON_ONE(loss_of_an_own_step)
-ON_ONE(one_column)
-ON_ONE(labels_of_other_types)
-ON_TWO(evaluate_says_so)
-ON_ONE(destroyed_optimizer)
-ON_TWO(shapes_are_those_passed)
-ON_ONE(fixes_that_exist)
+TEST_ON_ONE(logits_and_probabilities)
+TEST_ON_ONE(loss_of_an_own_step)
+TEST_ON_ONE(one_column)
+TEST_ON_ONE(labels_of_other_types)
+TEST_ON_TWO(evaluate_says_so)
+TEST_ON_ONE(destroyed_optimizer)
+TEST_ON_TWO(shapes_are_those_passed)
+TEST_ON_ONE(fixes_that_exist)
 
-TEST_PROGRAM(mistakes)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(logits_and_probabilities_on_one),
-        cmocka_unit_test(loss_of_an_own_step_on_one),
-        cmocka_unit_test(one_column_on_one),
-        cmocka_unit_test(labels_of_other_types_on_one),
-        cmocka_unit_test(evaluate_says_so_on_two),
-        cmocka_unit_test(destroyed_optimizer_on_one),
-        cmocka_unit_test(shapes_are_those_passed_on_two),
-        cmocka_unit_test(fixes_that_exist_on_one),
-        cmocka_unit_test(destroyed_in_a_checkpoint),
-        cmocka_unit_test(counted_in_a_checkpoint),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(mistakes, NULL, NULL)

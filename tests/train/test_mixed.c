@@ -423,22 +423,14 @@ static void sequences(rf_strategy *strategy)
     assert_true(plain[TURNS - 1] < 0.7 * plain[0]);
 }
 
-ON_ONE(training)
-ON_TWO(training)
-ON_ONE(memory)
-ON_ONE(sequences)
-ON_TWO(sequences)
-ON_ONE(types)
-ON_ONE(policies)
-ON_ONE(exported)
-ON_ONE(refused)
+TEST_ON_ONE(training)
+TEST_ON_TWO(training)
+TEST_ON_ONE(memory)
+TEST_ON_ONE(sequences)
+TEST_ON_TWO(sequences)
+TEST_ON_ONE(types)
+TEST_ON_ONE(policies)
+TEST_ON_ONE(exported)
+TEST_ON_ONE(refused)
 
-TEST_PROGRAM(mixed)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(training_on_one), cmocka_unit_test(training_on_two),  cmocka_unit_test(memory_on_one),
-        cmocka_unit_test(types_on_one),    cmocka_unit_test(policies_on_one),  cmocka_unit_test(exported_on_one),
-        cmocka_unit_test(refused_on_one),  cmocka_unit_test(sequences_on_one), cmocka_unit_test(sequences_on_two),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(mixed, NULL, NULL)

@@ -149,9 +149,8 @@ static void train_with_own_optimizer(rf_strategy *strategy, rf_dataset *data)
     rf_optimizer_destroy(&own);
 }
 
-static void the_documentation(void **state)
+TEST(the_documentation)
 {
-    (void)state;
     static const char *const files[] = { "net.rfck",        "weights.rfck", "inference.rfck",
                                          "net.safetensors", "net.onnx",     "numbers.npy" };
     char folder[64];
@@ -252,9 +251,8 @@ static void train(rf_strategy *strategy, rf_model *model, float weights[RUN_WEIG
     rf_dataset_destroy(&data);
 }
 
-static void optimizers_of_models(void **state)
+TEST(optimizers_of_models)
 {
-    (void)state;
     char folder[64], path[128];
     float expected[RUN_WEIGHTS], weights[RUN_WEIGHTS];
     rf_strategy *strategy = open_devices("llvmpipe");
@@ -281,8 +279,4 @@ static void optimizers_of_models(void **state)
     scratch_remove(folder);
 }
 
-TEST_PROGRAM(model_files)
-{
-    const struct CMUnitTest tests[] = { cmocka_unit_test(the_documentation), cmocka_unit_test(optimizers_of_models) };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(model_files, NULL, NULL)

@@ -165,7 +165,7 @@ static void transposed_convolutions(rf_strategy *strategy)
     rf_model_destroy(&model);
     scratch_remove(folder);
 }
-ON_ONE(transposed_convolutions)
+TEST_ON_ONE(transposed_convolutions)
 
 /* A shape that fits the first layer but not the second leaves nothing behind. */
 static void built_after_a_failure(rf_strategy *strategy)
@@ -356,9 +356,8 @@ static void dropout(rf_strategy *strategy)
 
 /* ---- contract ---- */
 
-static void bad_layers(void **state)
+TEST(bad_layers)
 {
-    (void)state;
     rf_layer *l;
     FAILS(rf_layer_dense(NULL, &l), RF_ERROR_INVALID_ARGUMENT, "params");
     FAILS(rf_layer_dense(&(rf_dense_params){ .units = 0 }, &l), RF_ERROR_INVALID_ARGUMENT, "units");
@@ -450,12 +449,12 @@ static void bad_models(rf_strategy *strategy)
     assert_int_equal(rf_model_variables(NULL).count, 0);
 }
 
-ON_ONE(names_and_shapes)
-ON_ONE(built_after_a_failure)
-ON_ONE(built_by_the_first_call)
-ON_TWO(custom_model)
-ON_ONE(small_layers)
-ON_ALL(dropout)
+TEST_ON_ONE(names_and_shapes)
+TEST_ON_ONE(built_after_a_failure)
+TEST_ON_ONE(built_by_the_first_call)
+TEST_ON_TWO(custom_model)
+TEST_ON_ONE(small_layers)
+TEST_ON_ALL(dropout)
 
 /* ---- random numbers ---- */
 
@@ -531,22 +530,7 @@ static void random_numbers(rf_strategy *strategy)
     }
     rf_function_destroy(&function);
 }
-ON_ALL(random_numbers)
-ON_ONE(bad_models)
+TEST_ON_ALL(random_numbers)
+TEST_ON_ONE(bad_models)
 
-TEST_PROGRAM(models)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(bad_layers),
-        cmocka_unit_test(names_and_shapes_on_one),
-        cmocka_unit_test(built_after_a_failure_on_one),
-        cmocka_unit_test(built_by_the_first_call_on_one),
-        cmocka_unit_test(transposed_convolutions_on_one),
-        cmocka_unit_test(custom_model_on_two),
-        cmocka_unit_test(small_layers_on_one),
-        cmocka_unit_test(dropout_on_all),
-        cmocka_unit_test(random_numbers_on_all),
-        cmocka_unit_test(bad_models_on_one),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(models, NULL, NULL)

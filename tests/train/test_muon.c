@@ -166,8 +166,8 @@ static void follows_double(rf_strategy *strategy)
     for (int i = 0; i < A; i++) assert_near((double)is[i], m[i], 2e-4, 2e-4, "momentum");
     close_network(&w);
 }
-ON_ONE(follows_double)
-ON_TWO(follows_double)
+TEST_ON_ONE(follows_double)
+TEST_ON_TWO(follows_double)
 
 /* With the momentums in the checkpoint, bit by bit. */
 static void resumes(rf_strategy *strategy)
@@ -190,8 +190,8 @@ static void resumes(rf_strategy *strategy)
     close_network(&w);
     scratch_remove(folder);
 }
-ON_ONE(resumes)
-ON_TWO(resumes)
+TEST_ON_ONE(resumes)
+TEST_ON_TWO(resumes)
 
 /* ---- the kind of optimizer ---- */
 
@@ -315,7 +315,7 @@ static void chooses_matrices(rf_strategy *strategy)
         for (int k = 0; k < KIND_ALL; k++) assert_near(is[k], expected[k], 1e-6, 1e-6, cases[i].what);
     }
 }
-ON_ONE(chooses_matrices)
+TEST_ON_ONE(chooses_matrices)
 
 /* Bit by bit; slots have AdamW's names, and those of matrices hold momentums. */
 static void kind_resumes(rf_strategy *strategy)
@@ -348,8 +348,8 @@ static void kind_resumes(rf_strategy *strategy)
     learner_close(&l);
     scratch_remove(folder);
 }
-ON_ONE(kind_resumes)
-ON_TWO(kind_resumes)
+TEST_ON_ONE(kind_resumes)
+TEST_ON_TWO(kind_resumes)
 
 /* ---- orthogonal matrices ---- */
 
@@ -386,7 +386,7 @@ static void makes_orthogonal_matrices(rf_strategy *strategy)
     }
     rf_function_destroy(&f);
 }
-ON_ONE(makes_orthogonal_matrices)
+TEST_ON_ONE(makes_orthogonal_matrices)
 
 /* ---- what is refused ---- */
 
@@ -445,16 +445,6 @@ static void refuses(rf_strategy *strategy)
     }
     close_network(&w);
 }
-ON_ONE(refuses)
+TEST_ON_ONE(refuses)
 
-TEST_PROGRAM(muon)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(follows_double_on_one),   cmocka_unit_test(follows_double_on_two),
-        cmocka_unit_test(resumes_on_one),          cmocka_unit_test(resumes_on_two),
-        cmocka_unit_test(chooses_matrices_on_one), cmocka_unit_test(kind_resumes_on_one),
-        cmocka_unit_test(kind_resumes_on_two),     cmocka_unit_test(makes_orthogonal_matrices_on_one),
-        cmocka_unit_test(refuses_on_one),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(muon, NULL, NULL)

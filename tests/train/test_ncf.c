@@ -12,49 +12,21 @@ static const ncf_config small = {
 
 /* ---- training ---- */
 
-typedef struct training {
+static void *create(rf_strategy *strategy)
+{
     rf_model *model;
-    rf_optimizer *optimizer;
-} training;
+    OK(ncf_create(strategy, &small, &model));
+    return model;
+}
 
-static rf_result train_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *user)
+static rf_tensor losses_of(rf_trace *t, void *model, const rf_tensor *in)
 {
-    const training *tr = user;
     rf_tensor logits;
-    (void)rf_model_apply(t, tr->model, in, 2, RF_TRAINING, &logits, 1);
-    out[0] = rf_compute_average_loss(t, rf_binary_crossentropy(t, in[2], logits, true), NULL);
-    (void)rf_optimizer_minimize(t, tr->optimizer, out[0], rf_model_variables(tr->model));
-    return rf_trace_status(t);
+    (void)rf_model_apply(t, model, in, 2, RF_TRAINING, &logits, 1);
+    return rf_binary_crossentropy(t, in[2], logits, true);
 }
 
-static void train(rf_strategy *strategy, double *losses)
-{
-    training tr;
-    rf_function *step;
-    OK(ncf_create(strategy, &small, &tr.model));
-    OK(rf_optimizer_create(strategy, &(rf_optimizer_params){ .kind = RF_OPTIMIZER_ADAM }, &tr.optimizer));
-    const rf_function_params params = { .step = train_step, .user = &tr, .num_outputs = 1, .training = true };
-    OK(rf_function_create(strategy, &params, &step));
-    trajectory_assign(&trajectory_reference, tr.model);
-    trajectory_follow(&trajectory_reference, strategy, tr.model, step, TRAJECTORY_MAX_STEPS, losses);
-    rf_function_destroy(&step);
-    rf_optimizer_destroy(&tr.optimizer);
-    rf_model_destroy(&tr.model);
-}
-
-static void follow(rf_strategy *strategy)
-{
-    trajectory_keep(strategy, train);
-}
-ON_LISTS(follow, _on_lavapipe, 0, 1, 1)
-ON_LISTS(follow, _on_swiftshader, 1, 1, 1)
-
-static void compare(rf_strategy *strategy)
-{
-    trajectory_compare(strategy, train);
-}
-ON_LISTS(compare, _two_drivers, 2, 1, 1)
-ON_LISTS(compare, _one_driver_twice, 3, 1, 1)
+static const trajectory_network network = { .create = create, .losses = losses_of };
 
 static void size(rf_strategy *strategy)
 {
@@ -63,15 +35,14 @@ static void size(rf_strategy *strategy)
     assert_int_equal(rf_model_count_params(model), 392601);
     rf_model_destroy(&model);
 }
-ON_ONE(size)
+TEST_ON_ONE(size)
 
 /* ---- ratings ---- */
 
 enum { USERS = 60, ITEMS = 50, PER_USER = 9 };
 
-static void test_planted(void **state)
+TEST(test_planted)
 {
-    (void)state;
     ratings r, again;
     double taken = 0, others = 0;
     assert_int_equal(ratings_plant(5, USERS, ITEMS, PER_USER, &r), 0);
@@ -96,9 +67,8 @@ static void test_planted(void **state)
 
 /* The tests have what is held out, then what the user does not have; the truth ranks better than chance, and what ranks
  * by it reaches its ceiling. */
-static void test_tests(void **state)
+TEST(test_tests)
 {
-    (void)state;
     enum { NEGATIVES = 30, TAKEN = 10 };
     ratings r;
     rf_dataset *data;
@@ -130,9 +100,8 @@ static void test_tests(void **state)
 }
 
 /* Every item of a user, with others beside it that are drawn anew in each pass. */
-static void test_training(void **state)
+TEST(test_training)
 {
-    (void)state;
     enum { NEGATIVES = 2, ROWS = USERS * PER_USER * (1 + NEGATIVES) };
     ratings r;
     rf_dataset *data;
@@ -166,9 +135,8 @@ static void test_training(void **state)
     ratings_free(&r);
 }
 
-static void test_parse(void **state)
+TEST(test_parse)
 {
-    (void)state;
     static const char text[] =
         "user,item,rating,time\n30,7,5,100\n10,8,1,2\n10,7,4,3\n10,9,3,1\r\n\n30,5,5,99\n20,6,1,1\n10,8,2,0\n"
         "40,4,1,1\n40,3,1,1\n";
@@ -210,17 +178,5 @@ static void test_parse(void **state)
 
 TEST_PROGRAM(ncf)
 {
-    trajectory_file = FIXTURES "/ncf.traj";
-    const struct CMUnitTest driver_tests[] = { cmocka_unit_test(follow_on_lavapipe),
-                                               cmocka_unit_test(follow_on_swiftshader),
-                                               cmocka_unit_test(compare_two_drivers) };
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(follow_on_lavapipe), cmocka_unit_test(compare_one_driver_twice),
-        cmocka_unit_test(size_on_one),        cmocka_unit_test(test_planted),
-        cmocka_unit_test(test_tests),         cmocka_unit_test(test_training),
-        cmocka_unit_test(test_parse)
-    };
-    if (argc > 1 && strcmp(argv[1], "drivers") == 0)
-        return cmocka_run_group_tests(driver_tests, trajectory_open, trajectory_close);
-    return cmocka_run_group_tests(tests, trajectory_open, trajectory_close);
+    return trajectory_run(FIXTURES "/ncf.traj", &network, own_tests, argc, argv);
 }

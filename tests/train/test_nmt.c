@@ -20,14 +20,8 @@ static const nmt_config followed = { .layers = 2,
 
 /* ---- training ---- */
 
-ON_LISTS(nmt_follow, _on_lavapipe, 0, 1, 1)
-ON_LISTS(nmt_follow, _on_swiftshader, 1, 1, 1)
-
-ON_LISTS(nmt_compare, _two_drivers, 2, 1, 1)
-ON_LISTS(nmt_compare, _one_driver_twice, 3, 1, 1)
-
-ON_ONE(nmt_goes_on)
-ON_TWO(nmt_goes_on)
+TEST_ON_ONE(nmt_goes_on)
+TEST_ON_TWO(nmt_goes_on)
 
 /* ---- the published network ---- */
 
@@ -47,7 +41,7 @@ static void size(rf_strategy *strategy)
     assert_int_equal(rf_model_count_params(nmt_model(m)), 10184162);
     nmt_destroy(&m);
 }
-ON_ONE(size)
+TEST_ON_ONE(size)
 
 /* ---- decoding ---- */
 
@@ -111,14 +105,13 @@ static void decodes(rf_strategy *strategy)
     rf_function_destroy(&function);
     nmt_destroy(&m);
 }
-ON_ONE(decodes)
+TEST_ON_ONE(decodes)
 
 /* ---- dates ---- */
 
 /* Counting days one by one, and a calendar in another form: the weekday by Sakamoto's method. */
-static void test_dates(void **state)
+TEST(test_dates)
 {
-    (void)state;
     static const char *const weekdays[] = {
         "sunday", "monday", "tuesday", "wednesday", "thursday", "friday", "saturday"
     };
@@ -149,9 +142,8 @@ static void test_dates(void **state)
     assert_true(repeated < 5);
 }
 
-static void test_encoding(void **state)
+TEST(test_encoding)
 {
-    (void)state;
     int32_t tokens[DATES_SOURCE_LENGTH];
     char text[DATES_TARGET_LENGTH + 1];
     assert_true(dates_encode_source("3 March 1998", tokens));
@@ -167,19 +159,5 @@ static void test_encoding(void **state)
 TEST_PROGRAM(nmt)
 {
     nmt_followed = &followed;
-    trajectory_file = FIXTURES "/nmt.traj";
-    const struct CMUnitTest driver_tests[] = { cmocka_unit_test(nmt_follow_on_lavapipe),
-                                               cmocka_unit_test(nmt_follow_on_swiftshader),
-                                               cmocka_unit_test(nmt_compare_two_drivers) };
-    const struct CMUnitTest tests[] = { cmocka_unit_test(nmt_follow_on_lavapipe),
-                                        cmocka_unit_test(nmt_compare_one_driver_twice),
-                                        cmocka_unit_test(nmt_goes_on_on_one),
-                                        cmocka_unit_test(nmt_goes_on_on_two),
-                                        cmocka_unit_test(size_on_one),
-                                        cmocka_unit_test(decodes_on_one),
-                                        cmocka_unit_test(test_dates),
-                                        cmocka_unit_test(test_encoding) };
-    if (argc > 1 && strcmp(argv[1], "drivers") == 0)
-        return cmocka_run_group_tests(driver_tests, trajectory_open, trajectory_close);
-    return cmocka_run_group_tests(tests, trajectory_open, trajectory_close);
+    return trajectory_run(FIXTURES "/nmt.traj", &nmt_network, own_tests, argc, argv);
 }

@@ -10,14 +10,8 @@ static const nmt_config followed = {
 
 /* ---- training ---- */
 
-ON_LISTS(nmt_follow, _on_lavapipe, 0, 1, 1)
-ON_LISTS(nmt_follow, _on_swiftshader, 1, 1, 1)
-
-ON_LISTS(nmt_compare, _two_drivers, 2, 1, 1)
-ON_LISTS(nmt_compare, _one_driver_twice, 3, 1, 1)
-
-ON_ONE(nmt_goes_on)
-ON_TWO(nmt_goes_on)
+TEST_ON_ONE(nmt_goes_on)
+TEST_ON_TWO(nmt_goes_on)
 
 /* ---- size ---- */
 
@@ -37,7 +31,7 @@ static void size(rf_strategy *strategy)
     assert_int_equal(rf_model_count_params(nmt_model(m)), 745297);
     nmt_destroy(&m);
 }
-ON_ONE(size)
+TEST_ON_ONE(size)
 
 /* ---- attention ---- */
 
@@ -77,22 +71,10 @@ static void attends(rf_strategy *strategy)
     rf_function_destroy(&function);
     nmt_destroy(&m);
 }
-ON_ONE(attends)
+TEST_ON_ONE(attends)
 
 TEST_PROGRAM(nmt_gru)
 {
     nmt_followed = &followed;
-    trajectory_file = FIXTURES "/nmt_gru.traj";
-    const struct CMUnitTest driver_tests[] = { cmocka_unit_test(nmt_follow_on_lavapipe),
-                                               cmocka_unit_test(nmt_follow_on_swiftshader),
-                                               cmocka_unit_test(nmt_compare_two_drivers) };
-    const struct CMUnitTest tests[] = { cmocka_unit_test(nmt_follow_on_lavapipe),
-                                        cmocka_unit_test(nmt_compare_one_driver_twice),
-                                        cmocka_unit_test(nmt_goes_on_on_one),
-                                        cmocka_unit_test(nmt_goes_on_on_two),
-                                        cmocka_unit_test(size_on_one),
-                                        cmocka_unit_test(attends_on_one) };
-    if (argc > 1 && strcmp(argv[1], "drivers") == 0)
-        return cmocka_run_group_tests(driver_tests, trajectory_open, trajectory_close);
-    return cmocka_run_group_tests(tests, trajectory_open, trajectory_close);
+    return trajectory_run(FIXTURES "/nmt_gru.traj", &nmt_network, own_tests, argc, argv);
 }

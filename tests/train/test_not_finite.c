@@ -88,14 +88,7 @@ static void nan_weight_ends_fit(rf_strategy *strategy)
     }
 }
 
-ON_LISTS(nan_weight_ends_fit, _on_lavapipe, 0, 1, 1)
-ON_LISTS(nan_weight_ends_fit, _on_swiftshader, 1, 1, 1)
+TEST_ON_LISTS(nan_weight_ends_fit, _on_lavapipe, 0, 1, 1)
+TEST_ON_LISTS(nan_weight_ends_fit, _on_swiftshader, 1, 1, 1)
 
-TEST_PROGRAM(not_finite)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nan_weight_ends_fit_on_lavapipe),
-        cmocka_unit_test(nan_weight_ends_fit_on_swiftshader),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(not_finite, NULL, NULL)

@@ -428,9 +428,8 @@ static rf_model *branches_of_images(rf_strategy *strategy)
     return model;
 }
 
-static void models(void **state)
+TEST(models)
 {
-    (void)state;
     rf_strategy *one = open_devices("llvmpipe");
     if (!one) SKIP("not installed: llvmpipe");
     rf_model *model = image_model(one);
@@ -475,9 +474,8 @@ static rf_tensor sparse_loss(rf_trace *t, rf_tensor x, void *user)
     return rf_sparse_categorical_crossentropy(t, rf_argmax(t, x), x, true);
 }
 
-static void what_has_no_form_is_named(void **state)
+TEST(what_has_no_form_is_named)
 {
-    (void)state;
     rf_strategy *one = open_devices("llvmpipe");
     if (!one) SKIP("not installed: llvmpipe");
     rf_layer *layer;
@@ -527,9 +525,8 @@ static void one_case(const rf_op *op, const rf_op_case *c)
     rf_case_data_free(&data);
 }
 
-static void operations(void **state)
+TEST(operations)
 {
-    (void)state;
     uint32_t count;
     const rf_op *const *ops = rf_ops_all(&count);
     for (uint32_t i = 0; i < count; i++) {
@@ -549,11 +546,6 @@ static void operations(void **state)
 
 TEST_PROGRAM(onnx)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(models),
-        cmocka_unit_test(what_has_no_form_is_named),
-        cmocka_unit_test(operations),
-    };
     char path[200], command[900];
     if (argc != 2) return 2;
     scratch(folder);
@@ -561,7 +553,7 @@ TEST_PROGRAM(onnx)
     manifest = fopen(path, "w");
     if (!manifest) return 1;
     fputs("[", manifest);
-    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    int failed = room_tests_run(own_tests, NULL, NULL);
     fputs("]", manifest);
     fclose(manifest);
     fflush(stdout);

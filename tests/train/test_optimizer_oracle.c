@@ -137,11 +137,7 @@ static void as_pytorch(rf_strategy *strategy)
     assert_int_equal(fgetc(file), EOF);
     fclose(file);
 }
-ON_ONE(as_pytorch)
-ON_TWO(as_pytorch)
+TEST_ON_ONE(as_pytorch)
+TEST_ON_TWO(as_pytorch)
 
-TEST_PROGRAM(optimizer_oracle)
-{
-    const struct CMUnitTest tests[] = { cmocka_unit_test(as_pytorch_on_one), cmocka_unit_test(as_pytorch_on_two) };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(optimizer_oracle, NULL, NULL)

@@ -605,24 +605,12 @@ static void bad_arguments(rf_strategy *strategy)
     rf_strategy_destroy(&other);
 }
 
-ON_ONE(all_kinds)
-ON_TWO(idle_groups)
-ON_ONE(empty_group)
-ON_TWO(all_kinds)
-ON_ALL(accumulation_is_a_big_batch)
-ON_ONE(rate_between_steps)
-ON_ONE(bad_arguments)
+TEST_ON_ONE(all_kinds)
+TEST_ON_TWO(idle_groups)
+TEST_ON_ONE(empty_group)
+TEST_ON_TWO(all_kinds)
+TEST_ON_ALL(accumulation_is_a_big_batch)
+TEST_ON_ONE(rate_between_steps)
+TEST_ON_ONE(bad_arguments)
 
-TEST_PROGRAM(optimizers)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(all_kinds_on_one),
-        cmocka_unit_test(all_kinds_on_two),
-        cmocka_unit_test(idle_groups_on_two),
-        cmocka_unit_test(empty_group_on_one),
-        cmocka_unit_test(accumulation_is_a_big_batch_on_all),
-        cmocka_unit_test(rate_between_steps_on_one),
-        cmocka_unit_test(bad_arguments_on_one),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(optimizers, NULL, NULL)

@@ -112,8 +112,8 @@ static void fits(rf_strategy *strategy)
     rf_dataset_destroy(&one);
     close_app(&a);
 }
-ON_ONE(fits)
-ON_TWO(fits)
+TEST_ON_ONE(fits)
+TEST_ON_TWO(fits)
 
 static rf_result train_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *user)
 {
@@ -158,14 +158,6 @@ static void traces_once(rf_strategy *strategy)
     rf_function_destroy(&step);
     close_app(&a);
 }
-ON_ONE(traces_once)
+TEST_ON_ONE(traces_once)
 
-TEST_PROGRAM(padded)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(fits_on_one),
-        cmocka_unit_test(fits_on_two),
-        cmocka_unit_test(traces_once_on_one),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(padded, NULL, NULL)

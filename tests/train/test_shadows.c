@@ -236,9 +236,8 @@ static void bits_of_several(rf_strategy *strategy)
         compare_bits(strategy, &optimizers[some[i]].params, RF_F16, optimizers[some[i]].name);
 }
 
-static void bits_where_all_update_on_two(void **state)
+TEST(bits_where_all_update_on_two)
 {
-    (void)state;
     rf_strategy *strategy;
     const rf_mirrored_params params = { .devices = "llvmpipe,llvmpipe", .update_mode = RF_UPDATE_LOCAL };
     const rf_result r = rf_strategy_create_mirrored(&params, &strategy);
@@ -279,9 +278,8 @@ static void dispatches(rf_strategy *strategy)
 
 /* ---- the plan ---- */
 
-static void plan(void **state)
+TEST(plan)
 {
-    (void)state;
     rf_graph *g;
     rf_value a, b, c, d, x[5], source[32];
     static const int objects[4];
@@ -343,22 +341,10 @@ static void growth(rf_strategy *strategy)
     close_net(&n);
 }
 
-ON_ONE(bits)
-ON_TWO(bits_of_several)
-ON_ONE(dispatches)
-ON_ONE(two_types)
-ON_ONE(growth)
+TEST_ON_ONE(bits)
+TEST_ON_TWO(bits_of_several)
+TEST_ON_ONE(dispatches)
+TEST_ON_ONE(two_types)
+TEST_ON_ONE(growth)
 
-TEST_PROGRAM(shadows)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(plan),
-        cmocka_unit_test(bits_on_one),
-        cmocka_unit_test(bits_of_several_on_two),
-        cmocka_unit_test(bits_where_all_update_on_two),
-        cmocka_unit_test(dispatches_on_one),
-        cmocka_unit_test(two_types_on_one),
-        cmocka_unit_test(growth_on_one),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(shadows, NULL, NULL)

@@ -176,20 +176,14 @@ static void sweep(const char *devices, uint32_t first, uint32_t count)
     }
 }
 
-static void one_replica(void **state)
+TEST(one_replica)
 {
-    (void)state;
     sweep("llvmpipe", 0, sizeof(kinds) / sizeof(kinds[0]));
 }
 
-static void two_replicas(void **state)
+TEST(two_replicas)
 {
-    (void)state;
     sweep("llvmpipe,llvmpipe", 4, 1);
 }
 
-TEST_PROGRAM(short_memory)
-{
-    const struct CMUnitTest tests[] = { cmocka_unit_test(one_replica), cmocka_unit_test(two_replicas) };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(short_memory, NULL, NULL)

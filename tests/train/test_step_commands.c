@@ -3,13 +3,6 @@
  * The commands that a training step makes a GPU do: lavapipe records the benchmark's CNN for the kernels that a GPU
  * would choose. The limits are what the step has now: whoever needs fewer lowers them.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "../../tools/net.h"
 #include "../support/expect.h"
 #include "bench/measure/measure.h"
@@ -45,9 +38,8 @@ static void create(bench_net *n)
     CHECK(bench_net_make_batch(n, BATCH, RF_SHAPE(-1, BENCH_SIDE, BENCH_SIDE, 1), BENCH_CLASSES));
 }
 
-static void a_step_is_short(void **state)
+TEST(a_step_is_short)
 {
-    (void)state;
     bench_net n = { 0 };
     rf_per_replica *results[1];
     float losses[2];
@@ -91,9 +83,8 @@ static state_cost cost_of(const bench_net *n)
 }
 
 /* The small CNN assigns nothing; a network with moving averages shows that the same numbers tell who does. */
-static void who_assigns_nothing_pays_nothing(void **state)
+TEST(who_assigns_nothing_pays_nothing)
 {
-    (void)state;
     bench_net cnn = { 0 }, norm = { 0 };
     rf_per_replica *results[1];
     create(&cnn);
@@ -121,9 +112,4 @@ static void who_assigns_nothing_pays_nothing(void **state)
     bench_net_destroy(&norm);
 }
 
-TEST_PROGRAM(step_commands)
-{
-    const struct CMUnitTest tests[] = { cmocka_unit_test(a_step_is_short),
-                                        cmocka_unit_test(who_assigns_nothing_pays_nothing) };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(step_commands, NULL, NULL)

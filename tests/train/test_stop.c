@@ -178,17 +178,15 @@ static const job_params *const jobs[] = { &one, &replicas, &workers };
 enum { NUM_JOBS = sizeof(jobs) / sizeof(jobs[0]) };
 
 /* At its beginning, within it, and with its last batch. */
-static void validation(void **state)
+TEST(validation)
 {
-    (void)state;
     for (uint32_t i = 0; i < NUM_JOBS; i++) stop_and_resume(jobs[i], false, 4);
     stop_and_resume(&one, false, 1);
     stop_and_resume(&workers, false, BATCHES);
 }
 
-static void callback(void **state)
+TEST(callback)
 {
-    (void)state;
     stop_and_resume(&one, true, 2);
     stop_and_resume(&workers, true, 2);
 }
@@ -224,7 +222,7 @@ static rf_result evaluate(worker *w)
     return RF_OK;
 }
 
-static void alone(void **state)
+TEST(alone)
 {
     static report reports[MAX_WORKERS];
     (void)state;
@@ -237,9 +235,4 @@ static void alone(void **state)
     }
 }
 
-TEST_PROGRAM(stop)
-{
-    const struct CMUnitTest tests[] = { cmocka_unit_test(validation), cmocka_unit_test(callback),
-                                        cmocka_unit_test(alone) };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(stop, NULL, NULL)

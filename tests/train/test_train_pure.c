@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The parts of training that need no device: schedules, the numbers of an update, logs, the summary, the CSV log. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
 #include <ringfire/train.h>
 
 #include "../support/folder.h"
@@ -36,9 +33,8 @@ static void assert_message(const char *part)
 
 /* ---- schedules ---- */
 
-static void exponential(void **state)
+TEST(exponential)
 {
-    (void)state;
     rf_schedule s = { .kind = RF_SCHEDULE_EXPONENTIAL_DECAY, .initial = 0.1, .rate = 0.5, .decay_steps = 4 };
     assert_close(rf_schedule_value(&s, 0), 0.1);
     assert_close(rf_schedule_value(&s, 4), 0.05);
@@ -48,9 +44,8 @@ static void exponential(void **state)
     assert_close(rf_schedule_value(&s, 11), 0.025);
 }
 
-static void piecewise(void **state)
+TEST(piecewise)
 {
-    (void)state;
     const rf_schedule s = { .kind = RF_SCHEDULE_PIECEWISE_CONSTANT,
                             .num_boundaries = 2,
                             .boundaries = { 3, 7 },
@@ -62,9 +57,8 @@ static void piecewise(void **state)
     assert_close(rf_schedule_value(&s, 8), 1e-5);
 }
 
-static void cosine(void **state)
+TEST(cosine)
 {
-    (void)state;
     rf_schedule s = {
         .kind = RF_SCHEDULE_COSINE_DECAY, .initial = 2.0, .alpha = 0.1, .decay_steps = 8, .warmup_steps = 4
     };
@@ -77,9 +71,8 @@ static void cosine(void **state)
     assert_close(rf_schedule_value(&s, 6), 1.7363961030678928); /* 2 * (0.45 * (1 + sqrt(1/2)) + 0.1) */
 }
 
-static void polynomial(void **state)
+TEST(polynomial)
 {
-    (void)state;
     rf_schedule s = { .kind = RF_SCHEDULE_POLYNOMIAL_DECAY, .initial = 1.0, .end = 0.2, .decay_steps = 10 };
     assert_close(rf_schedule_value(&s, 5), 0.6);
     assert_close(rf_schedule_value(&s, 10), 0.2);
@@ -88,9 +81,8 @@ static void polynomial(void **state)
     assert_close(rf_schedule_value(&s, 5), 0.4);
 }
 
-static void inverse_time(void **state)
+TEST(inverse_time)
 {
-    (void)state;
     rf_schedule s = { .kind = RF_SCHEDULE_INVERSE_TIME_DECAY, .initial = 1.0, .rate = 0.5, .decay_steps = 2 };
     assert_close(rf_schedule_value(&s, 4), 0.5);
     assert_close(rf_schedule_value(&s, 5), 1.0 / 2.25);
@@ -99,9 +91,8 @@ static void inverse_time(void **state)
 }
 
 /* Every kind rises in a straight line, then has its own value at the step. */
-static void warm_ups(void **state)
+TEST(warm_ups)
 {
-    (void)state;
     rf_schedule s = { .kind = RF_SCHEDULE_POLYNOMIAL_DECAY, .initial = 1.0, .decay_steps = 10, .warmup_steps = 4 };
     assert_close(rf_schedule_value(&s, 0), 0.0);
     assert_close(rf_schedule_value(&s, 3), 0.75);
@@ -135,17 +126,15 @@ static const rf_schedule cycling = {
 };
 
 /* As Keras' PolynomialDecay with cycle=True. */
-static void polynomial_cycles(void **state)
+TEST(polynomial_cycles)
 {
-    (void)state;
     static const double expected[] = { 1, 0.8, 0.6, 0.4, 0.2, 0.5, 0.4, 0.3, 0.2, 0.4 }; /* 4, 8, 12 steps to the end */
     for (uint64_t step = 0; step < sizeof(expected) / sizeof(expected[0]); step++)
         assert_close(rf_schedule_value(&cycling, step), expected[step]);
 }
 
-static void inverse_square_root(void **state)
+TEST(inverse_square_root)
 {
-    (void)state;
     /* Width 128, 4,000 steps: the schedule of the Transformer's tutorial. */
     const rf_schedule s = { .kind = RF_SCHEDULE_INVERSE_SQRT, .initial = 1 / sqrt(128.0), .warmup_steps = 4000 };
     assert_close(rf_schedule_value(&s, 0), 0.0);
@@ -154,9 +143,8 @@ static void inverse_square_root(void **state)
     assert_close(rf_schedule_value(&s, 16000), pow(128, -0.5) * pow(16000, -0.5));
 }
 
-static void cosine_restarts(void **state)
+TEST(cosine_restarts)
 {
-    (void)state;
     /* Periods of 4, 8, 16, ... steps, each half as high. */
     rf_schedule s = {
         .kind = RF_SCHEDULE_COSINE_RESTARTS, .initial = 2.0, .alpha = 0.1, .decay_steps = 4, .m_mul = 0.5
@@ -176,9 +164,8 @@ static void cosine_restarts(void **state)
     assert_true(rf_schedule_value(&s, 18) < 0.3);
 }
 
-static void bad_schedules(void **state)
+TEST(bad_schedules)
 {
-    (void)state;
     static const struct {
         rf_schedule schedule;
         const char *message;
@@ -209,9 +196,8 @@ static void bad_schedules(void **state)
 
 /* ---- optimizers ---- */
 
-static void defaults(void **state)
+TEST(defaults)
 {
-    (void)state;
     rf_optimizer_config c;
     assert_int_equal(rf_optimizer_configure(NULL, &c), RF_OK);
     assert_int_equal(c.params.kind, RF_OPTIMIZER_SGD);
@@ -226,9 +212,8 @@ static void defaults(void **state)
     assert_close(c.params.weight_decay, 0.0);
 }
 
-static void hyper_numbers(void **state)
+TEST(hyper_numbers)
 {
-    (void)state;
     rf_optimizer_config c;
     const rf_schedule schedule = {
         .kind = RF_SCHEDULE_INVERSE_TIME_DECAY, .initial = 1.0, .rate = 1.0, .decay_steps = 1
@@ -258,9 +243,8 @@ static void hyper_numbers(void **state)
     assert_close(h[RF_HYPER_GRAD_SCALE], 0.25);
 }
 
-static void bad_optimizers(void **state)
+TEST(bad_optimizers)
 {
-    (void)state;
     static const rf_schedule broken = { .kind = RF_SCHEDULE_EXPONENTIAL_DECAY, .initial = 1.0 };
     static const rf_schedule fine = { .kind = RF_SCHEDULE_CONSTANT, .initial = 1.0 };
     static const rf_loss_scale_params negative = { .initial = -1 }, huge = { .initial = 1e31 },
@@ -372,9 +356,8 @@ static void check_text(const rf_optimizer_params *params)
     rf_free(text);
 }
 
-static void names_of_groups(void **state)
+TEST(names_of_groups)
 {
-    (void)state;
     static const struct {
         const char *patterns, *name;
         bool matches;
@@ -412,9 +395,8 @@ static void names_of_groups(void **state)
 }
 
 /* Rate and decay of a group; the other numbers are those of all. */
-static void numbers_of_groups(void **state)
+TEST(numbers_of_groups)
 {
-    (void)state;
     const rf_parameter_group groups[] = { { .names = "*bias", .no_weight_decay = true },
                                           { .names = "*", .rate_factor = 0.5 } };
     rf_optimizer_config c;
@@ -433,9 +415,8 @@ static void numbers_of_groups(void **state)
 }
 
 /* The product of the momenta in closed form from step 2000 on is that of the loop. */
-static void nadam_far_on(void **state)
+TEST(nadam_far_on)
 {
-    (void)state;
     rf_optimizer_config c;
     float h[RF_HYPER_COUNT];
     const double beta = (float)0.9999;
@@ -449,9 +430,8 @@ static void nadam_far_on(void **state)
     assert_true(fabs((double)h[RF_HYPER_GRADIENT] - share) < 1e-7 * share);
 }
 
-static void optimizers_as_text(void **state)
+TEST(optimizers_as_text)
 {
-    (void)state;
     check_text(NULL);
     check_text(&(rf_optimizer_params){ .kind = RF_OPTIMIZER_SGD,
                                        .learning_rate = 0.1,
@@ -498,9 +478,8 @@ static void optimizers_as_text(void **state)
     check_text(&(rf_optimizer_params){ .kind = RF_OPTIMIZER_ADAM, .schedule = &cycling });
 }
 
-static void logs_and_history(void **state)
+TEST(logs_and_history)
 {
-    (void)state;
     rf_logs logs = { 0 };
     double value = 5.0;
     assert_false(rf_logs_get(&logs, "loss", &value));
@@ -530,9 +509,8 @@ static void logs_and_history(void **state)
 
 /* ---- summary ---- */
 
-static void summary(void **state)
+TEST(summary)
 {
-    (void)state;
     const rf_summary_row rows[] = {
         { .name = "conv2d", .type = "Conv2D", .has_output = true, .output = RF_SHAPE(7, 26, 26, 32), .params = 320 },
         { .name = "a_rather_long_layer_name", .type = "Dense", .params = 100 },
@@ -589,9 +567,8 @@ static void read_text(const char *path, char *buf, size_t size)
     fclose(file);
 }
 
-static void csv_log(void **state)
+TEST(csv_log)
 {
-    (void)state;
     char path[] = "/tmp/ringfire_csv_XXXXXX", text[512];
     const int fd = mkstemp(path);
     assert_true(fd >= 0);
@@ -613,9 +590,8 @@ static void csv_log(void **state)
 }
 
 /* A log as it is when fit begins, and what there is when it has trained two epochs. */
-static void csv_log_resumed(void **state)
+TEST(csv_log_resumed)
 {
-    (void)state;
 #define HEAD "epoch,loss,learning_rate\n"
 #define ROW(epoch, loss) #epoch "," #loss ",0.001\n"
 #define ROWS_0_1 ROW(0, 0.5) ROW(1, 0.25)
@@ -692,9 +668,8 @@ static void hold_csv(int ready, const char *path)
 }
 
 /* Two trainings do not write one log, whatever they call it; one that is killed leaves no lock behind. */
-static void csv_log_of_another_process(void **state)
+TEST(csv_log_of_another_process)
 {
-    (void)state;
     char folder[SCRATCH_PATH], path[64], other_name[64], lock[64], text[512], who[64];
     scratch(folder);
     snprintf(path, sizeof(path), "%s/log.csv", folder);
@@ -724,9 +699,8 @@ static void csv_log_of_another_process(void **state)
     assert_int_equal(rmdir(folder), 0);
 }
 
-static void csv_log_errors(void **state)
+TEST(csv_log_errors)
 {
-    (void)state;
     rf_callback *callback;
     rf_fit_state fit = { 0 };
     assert_int_equal(rf_callback_csv_log("", false, &callback), RF_ERROR_INVALID_ARGUMENT);
@@ -755,9 +729,8 @@ static void count_destroy(void *user)
     ++*(int *)user;
 }
 
-static void callback_ownership(void **state)
+TEST(callback_ownership)
 {
-    (void)state;
     int destroyed = 0;
     rf_callback *callback;
     assert_int_equal(rf_callback_create(NULL, &destroyed, &callback), RF_ERROR_INVALID_ARGUMENT);
@@ -768,33 +741,4 @@ static void callback_ownership(void **state)
     assert_int_equal(destroyed, 1);
 }
 
-TEST_PROGRAM(train_pure)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(exponential),
-        cmocka_unit_test(piecewise),
-        cmocka_unit_test(cosine),
-        cmocka_unit_test(polynomial),
-        cmocka_unit_test(inverse_time),
-        cmocka_unit_test(warm_ups),
-        cmocka_unit_test(polynomial_cycles),
-        cmocka_unit_test(inverse_square_root),
-        cmocka_unit_test(cosine_restarts),
-        cmocka_unit_test(bad_schedules),
-        cmocka_unit_test(defaults),
-        cmocka_unit_test(hyper_numbers),
-        cmocka_unit_test(bad_optimizers),
-        cmocka_unit_test(names_of_groups),
-        cmocka_unit_test(numbers_of_groups),
-        cmocka_unit_test(nadam_far_on),
-        cmocka_unit_test(optimizers_as_text),
-        cmocka_unit_test(logs_and_history),
-        cmocka_unit_test(summary),
-        cmocka_unit_test(csv_log),
-        cmocka_unit_test(csv_log_of_another_process),
-        cmocka_unit_test(csv_log_errors),
-        cmocka_unit_test(csv_log_resumed),
-        cmocka_unit_test(callback_ownership),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(train_pure, NULL, NULL)

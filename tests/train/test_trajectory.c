@@ -174,15 +174,13 @@ static void follow(rf_strategy *strategy)
     close_training(&tr);
 }
 
-static void on_lavapipe(void **state)
+TEST(on_lavapipe)
 {
-    (void)state;
     on_devices(follow, 0, 1, 1);
 }
 
-static void on_swiftshader(void **state)
+TEST(on_swiftshader)
 {
-    (void)state;
     on_devices(follow, 1, 1, 1);
 }
 
@@ -215,22 +213,18 @@ static void compare_replicas(const char *devices)
     print_message("  %s against llvmpipe: worst relative error %.2g\n", devices, worst);
 }
 
-static void two_drivers(void **state)
+TEST(two_drivers)
 {
-    (void)state;
     compare_replicas("llvmpipe,SwiftShader");
 }
 
-static void one_driver_twice(void **state)
+TEST(one_driver_twice)
 {
-    (void)state;
     compare_replicas("llvmpipe,llvmpipe");
 }
 
 TEST_PROGRAM(trajectory)
 {
     if (argc > 1) num_batches = atoi(argv[1]);
-    const struct CMUnitTest tests[] = { cmocka_unit_test(on_lavapipe), cmocka_unit_test(on_swiftshader),
-                                        cmocka_unit_test(two_drivers), cmocka_unit_test(one_driver_twice) };
-    return cmocka_run_group_tests(tests, load_reference, free_reference);
+    return room_tests_run(own_tests, load_reference, free_reference);
 }

@@ -104,8 +104,8 @@ static void no_influence(rf_strategy *strategy)
     }
     rf_log_set(NULL, NULL, RF_LOG_WARN);
 }
-ON_ONE(no_influence)
-ON_TWO(no_influence)
+TEST_ON_ONE(no_influence)
+TEST_ON_TWO(no_influence)
 
 /* Two matrices, of which the loss has the first: neither the other nor its momentum moves. */
 static rf_result muon_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *user)
@@ -143,8 +143,8 @@ static void no_influence_muon(rf_strategy *strategy)
     for (uint32_t i = 0; i < 2; i++) rf_variable_destroy(&n.momentums[i]);
     free_net(&n);
 }
-ON_ONE(no_influence_muon)
-ON_TWO(no_influence_muon)
+TEST_ON_ONE(no_influence_muon)
+TEST_ON_TWO(no_influence_muon)
 
 /* Servers would move it. */
 static void no_influence_remote(rf_strategy *strategy)
@@ -159,7 +159,7 @@ static void no_influence_remote(rf_strategy *strategy)
     rf_function_destroy(&f);
     free_net(&n);
 }
-ON_ONE(no_influence_remote)
+TEST_ON_ONE(no_influence_remote)
 
 /* ---- norms of numbers whose squares are no floats ---- */
 
@@ -222,8 +222,8 @@ static void clipped(rf_strategy *strategy)
     assert_near(value_of(n.variables[1]), -1, 1e-6, 0, "the other variable");
     free_net(&n);
 }
-ON_ONE(clipped)
-ON_TWO(clipped)
+TEST_ON_ONE(clipped)
+TEST_ON_TWO(clipped)
 
 /* LAMB's step has the length of the weights, however long they are. */
 static void weights_of_any_size(rf_strategy *strategy)
@@ -240,8 +240,8 @@ static void weights_of_any_size(rf_strategy *strategy)
         free_net(&n);
     }
 }
-ON_ONE(weights_of_any_size)
-ON_TWO(weights_of_any_size)
+TEST_ON_ONE(weights_of_any_size)
+TEST_ON_TWO(weights_of_any_size)
 
 /* Muon's step has one length, however long gradients are. */
 static void matrices_of_any_size(rf_strategy *strategy)
@@ -266,8 +266,8 @@ static void matrices_of_any_size(rf_strategy *strategy)
         free_net(&n);
     }
 }
-ON_ONE(matrices_of_any_size)
-ON_TWO(matrices_of_any_size)
+TEST_ON_ONE(matrices_of_any_size)
+TEST_ON_TWO(matrices_of_any_size)
 
 /* ---- functions that do not train ---- */
 
@@ -314,7 +314,7 @@ static void layers_without_flag(rf_strategy *strategy)
         rf_model_destroy(&model);
     }
 }
-ON_ONE(layers_without_flag)
+TEST_ON_ONE(layers_without_flag)
 
 static rf_result apply_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *user)
 {
@@ -338,7 +338,7 @@ static void update_without_flag(rf_strategy *strategy)
     assert_true(value_of(n.variables[0]) == 1.0f);
     free_net(&n);
 }
-ON_ONE(update_without_flag)
+TEST_ON_ONE(update_without_flag)
 
 /* ---- what is trained is known when a model is compiled ---- */
 
@@ -428,12 +428,12 @@ static void frozen_after_compile(rf_strategy *strategy)
     rf_model_destroy(&n.model);
     rf_optimizer_destroy(&n.optimizer);
 }
-ON_ONE(frozen_after_compile)
+TEST_ON_ONE(frozen_after_compile)
 
 /* ---- schedules ---- */
 
 /* Each period of cosine restarts that begins at a whole step does so with `initial`, however many there were before. */
-static void restarts_begin_high(void **state)
+TEST(restarts_begin_high)
 {
     static const double growths[] = { 1, 1.1, 1.25, 1.5, 2, 3, 5, 6, 7, 10 };
     static const uint64_t lengths[] = { 1, 3, 7, 24, 100, 1000, 4096 };
@@ -475,8 +475,8 @@ static void optimizer_forgets(rf_strategy *strategy)
     assert_in_range(rf_updater_variables(rf_optimizer_updater(optimizer)).count, 2, 3);
     free_net(&n);
 }
-ON_ONE(optimizer_forgets)
-ON_TWO(optimizer_forgets)
+TEST_ON_ONE(optimizer_forgets)
+TEST_ON_TWO(optimizer_forgets)
 
 /* ---- accumulated steps count as much as what their losses were divided by ---- */
 
@@ -625,8 +625,8 @@ static void unequal_steps(rf_strategy *strategy)
             accumulation_free(&parts);
         }
 }
-ON_ONE(unequal_steps)
-ON_TWO(unequal_steps)
+TEST_ON_ONE(unequal_steps)
+TEST_ON_TWO(unequal_steps)
 
 /* One factor cannot make up for two divisors. Without accumulation there is none. */
 static void unequal_divisors(rf_strategy *strategy)
@@ -647,7 +647,7 @@ static void unequal_divisors(rf_strategy *strategy)
         accumulation_free(&parts);
     }
 }
-ON_ONE(unequal_divisors)
+TEST_ON_ONE(unequal_divisors)
 
 static rf_checkpoint *checkpoint_of(accumulation *a)
 {
@@ -685,34 +685,7 @@ static void unequal_steps_resumed(rf_strategy *strategy)
     }
     unlink(path);
 }
-ON_ONE(unequal_steps_resumed)
-ON_TWO(unequal_steps_resumed)
+TEST_ON_ONE(unequal_steps_resumed)
+TEST_ON_TWO(unequal_steps_resumed)
 
-TEST_PROGRAM(update_rules)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(no_influence_on_one),
-        cmocka_unit_test(no_influence_on_two),
-        cmocka_unit_test(no_influence_remote_on_one),
-        cmocka_unit_test(no_influence_muon_on_one),
-        cmocka_unit_test(no_influence_muon_on_two),
-        cmocka_unit_test(clipped_on_one),
-        cmocka_unit_test(clipped_on_two),
-        cmocka_unit_test(weights_of_any_size_on_one),
-        cmocka_unit_test(weights_of_any_size_on_two),
-        cmocka_unit_test(matrices_of_any_size_on_one),
-        cmocka_unit_test(matrices_of_any_size_on_two),
-        cmocka_unit_test(layers_without_flag_on_one),
-        cmocka_unit_test(update_without_flag_on_one),
-        cmocka_unit_test(frozen_after_compile_on_one),
-        cmocka_unit_test(restarts_begin_high),
-        cmocka_unit_test(optimizer_forgets_on_one),
-        cmocka_unit_test(optimizer_forgets_on_two),
-        cmocka_unit_test(unequal_steps_on_one),
-        cmocka_unit_test(unequal_steps_on_two),
-        cmocka_unit_test(unequal_divisors_on_one),
-        cmocka_unit_test(unequal_steps_resumed_on_one),
-        cmocka_unit_test(unequal_steps_resumed_on_two),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(update_rules, NULL, NULL)

@@ -171,8 +171,8 @@ static void fits(rf_strategy *strategy)
     train(strategy, true, true);
     train(strategy, true, false); /* divides by the examples, then */
 }
-ON_ONE(fits)
-ON_TWO(fits)
+TEST_ON_ONE(fits)
+TEST_ON_TWO(fits)
 
 /* ---- files ---- */
 
@@ -208,7 +208,7 @@ static void lasts(rf_strategy *strategy)
     rf_optimizer_destroy(&optimizer);
     rf_dataset_destroy(&data);
 }
-ON_TWO(lasts)
+TEST_ON_TWO(lasts)
 
 /* ---- mistakes ---- */
 
@@ -230,15 +230,6 @@ static void refuses(rf_strategy *strategy)
           "MEAN_WITH_SAMPLE_WEIGHT is refused in a custom step");
     rf_function_destroy(&f);
 }
-ON_ONE(refuses)
+TEST_ON_ONE(refuses)
 
-TEST_PROGRAM(weighted_fit)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(fits_on_one),
-        cmocka_unit_test(fits_on_two),
-        cmocka_unit_test_setup_teardown(lasts_on_two, make_folder, remove_folder),
-        cmocka_unit_test(refuses_on_one),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(weighted_fit, make_folder, remove_folder)

@@ -176,6 +176,70 @@ void trajectory_compare(rf_strategy *strategy, trajectory_train_fn train)
     for (uint32_t s = 0; s < trajectory_reference.num_steps; s++) assert_near(losses[s], kept[s], 1e-5, 0, "loss");
 }
 
+/* ---- a program's network ---- */
+
+static const trajectory_network *trained;
+
+typedef struct training {
+    void *network;
+    rf_model *model;
+    rf_optimizer *optimizer;
+} training;
+
+static rf_result network_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *user)
+{
+    const training *tr = user;
+    out[0] = rf_compute_average_loss(t, trained->losses(t, tr->network, in), NULL);
+    (void)rf_optimizer_minimize(t, tr->optimizer, out[0], rf_model_variables(tr->model));
+    return rf_trace_status(t);
+}
+
+static void train_network(rf_strategy *strategy, double *losses)
+{
+    training tr = { .network = trained->create(strategy) };
+    rf_function *function;
+    tr.model = trained->model ? trained->model(tr.network) : tr.network;
+    OK(rf_optimizer_create(strategy, &(rf_optimizer_params){ .kind = RF_OPTIMIZER_ADAM }, &tr.optimizer));
+    const rf_function_params params = { .step = network_step, .user = &tr, .num_outputs = 1, .training = true };
+    OK(rf_function_create(strategy, &params, &function));
+    trajectory_assign(&trajectory_reference, tr.model);
+    trajectory_follow(&trajectory_reference, strategy, tr.model, function,
+                      trained->num_steps ? trained->num_steps : TRAJECTORY_MAX_STEPS, losses);
+    rf_function_destroy(&function);
+    rf_optimizer_destroy(&tr.optimizer);
+    if (trained->destroy)
+        trained->destroy(tr.network);
+    else
+        rf_model_destroy(&tr.model);
+}
+
+static void follow(rf_strategy *strategy)
+{
+    trajectory_keep(strategy, trained->train ? trained->train : train_network);
+}
+ON_LISTS(follow, _on_lavapipe, 0, 1, 1)
+ON_LISTS(follow, _on_swiftshader, 1, 1, 1)
+
+static void compare(rf_strategy *strategy)
+{
+    trajectory_compare(strategy, trained->train ? trained->train : train_network);
+}
+ON_LISTS(compare, _two_drivers, 2, 1, 1)
+ON_LISTS(compare, _one_driver_twice, 3, 1, 1)
+
+int trajectory_run(const char *file, const trajectory_network *network, room_test *own, int argc, char **argv)
+{
+    const struct CMUnitTest drivers[] = { cmocka_unit_test(follow_on_lavapipe), cmocka_unit_test(follow_on_swiftshader),
+                                          cmocka_unit_test(compare_two_drivers) };
+    room_test second = { "compare_one_driver_twice", compare_one_driver_twice, own };
+    room_test first = { "follow_on_lavapipe", follow_on_lavapipe, &second };
+    trajectory_file = file;
+    trained = network;
+    if (argc > 1 && strcmp(argv[1], "drivers") == 0)
+        return cmocka_run_group_tests(drivers, trajectory_open, trajectory_close);
+    return room_tests_run(&first, trajectory_open, trajectory_close);
+}
+
 /* ---- networks that classify ---- */
 
 typedef struct classifier {

@@ -5,6 +5,7 @@
 #define RF_TESTS_TRAIN_TRAJECTORY_H
 
 #include "../support/strategies.h"
+#include "tests/room.h"
 
 enum { TRAJECTORY_MAX_VARIABLES = 256, TRAJECTORY_MAX_STEPS = 32 };
 
@@ -44,6 +45,19 @@ typedef void (*trajectory_train_fn)(rf_strategy *strategy, double *losses);
 void trajectory_keep(rf_strategy *strategy, trajectory_train_fn train);
 /* Trains elsewhere: the losses agree with those that were kept. */
 void trajectory_compare(rf_strategy *strategy, trajectory_train_fn train);
+
+/* A network that Adam trains by the file's steps. */
+typedef struct trajectory_network {
+    void *(*create)(rf_strategy *strategy);                               /* with its variables */
+    rf_model *(*model)(void *network);                                    /* NULL: it is the network itself */
+    void (*destroy)(void *network);                                       /* NULL: the model alone */
+    rf_tensor (*losses)(rf_trace *t, void *network, const rf_tensor *in); /* of examples */
+    uint32_t num_steps;                                                   /* 0: all */
+    trajectory_train_fn train;                                            /* instead of all of these; NULL: none */
+} trajectory_network;
+/* A program's tests: the network follows the file on one driver, and agrees on one driver twice; then the program's own
+ * ones. With the argument "drivers": on each driver and on both. */
+int trajectory_run(const char *file, const trajectory_network *network, room_test *own, int argc, char **argv);
 
 /* The shape of an example of the first component. */
 rf_shape trajectory_example_shape(const trajectory *t);

@@ -3,17 +3,11 @@
  * Jobs that exchange messages without pause, and a random fault at a random time in each: the survivors must name the
  * right rank within the promised time. Usage: faults_mesh [ROUNDS [SEED]]
  */
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "base/platform.h"
 #include "mesh_support.h"
@@ -131,9 +125,8 @@ static void one_round(uint64_t *state, fault what, tally *t)
 static unsigned rounds = 14;
 static uint64_t seed = 1;
 
-static void test_faults(void **state)
+TEST(test_faults)
 {
-    (void)state;
     tally tallies[FAULT_COUNT] = { 0 };
     uint64_t random = seed * UINT64_C(0x9E3779B97F4A7C15) | 1;
     for (unsigned i = 0; i < rounds; i++) one_round(&random, (fault)(i % FAULT_COUNT), &tallies[i % FAULT_COUNT]);
@@ -152,6 +145,5 @@ TEST_PROGRAM(faults_mesh)
 {
     if (argc > 1) rounds = (unsigned)strtoul(argv[1], NULL, 10);
     if (argc > 2) seed = strtoull(argv[2], NULL, 10);
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_faults) };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return room_tests_run(own_tests, NULL, NULL);
 }

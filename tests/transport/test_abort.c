@@ -1,15 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Who ends a job and then itself, at once and in whatever way, is heard: the others say its reason, not that it was
  * lost. */
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "ranks.h"
 #include "tests/room.h"
@@ -65,9 +59,8 @@ static int work(rf_comm *comm, void *user)
     }
 }
 
-static void test_last_words(void **state)
+TEST(test_last_words)
 {
-    (void)state;
     for (int i = 0; i < 2 * ENDING_COUNT; i++) {
         plan p = { .ending = (ending)(i / 2), .pending = i % 2 };
         const ranks_result result = ranks_run(&(ranks_params){ .world_size = 3 }, work, &p);
@@ -90,14 +83,9 @@ static int outlive(rf_comm *comm, void *user)
     return 0;
 }
 
-static void test_too_late(void **state)
+TEST(test_too_late)
 {
-    (void)state;
     assert_int_equal(ranks_run(&(ranks_params){ .world_size = 2 }, outlive, NULL).failures, 1);
 }
 
-TEST_PROGRAM(abort)
-{
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_last_words), cmocka_unit_test(test_too_late) };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(abort, NULL, NULL)

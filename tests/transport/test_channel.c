@@ -5,9 +5,6 @@
 #include <netinet/in.h>
 #include <poll.h>
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,8 +12,6 @@
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "base/platform.h"
 #include "channel_support.h"
@@ -86,21 +81,18 @@ static void exchange_frames(security s)
     rf_listener_destroy(&listener);
 }
 
-static void test_insecure(void **state)
+TEST(test_insecure)
 {
-    (void)state;
     exchange_frames(INSECURE);
 }
 
-static void test_signed(void **state)
+TEST(test_signed)
 {
-    (void)state;
     exchange_frames(SIGNED);
 }
 
-static void test_encrypted(void **state)
+TEST(test_encrypted)
 {
-    (void)state;
     exchange_frames(ENCRYPTED);
 }
 
@@ -153,9 +145,8 @@ static void big_frames(security s)
     rf_listener_destroy(&listener);
 }
 
-static void test_big_frames(void **state)
+TEST(test_big_frames)
 {
-    (void)state;
     for (security s = INSECURE; s <= ENCRYPTED; s++) big_frames(s);
 }
 
@@ -181,9 +172,8 @@ static void expect_rejection(const rf_job *ours, const rf_job *theirs, const rf_
     rf_listener_destroy(&listener);
 }
 
-static void test_rejections(void **state)
+TEST(test_rejections)
 {
-    (void)state;
     for (security s = INSECURE; s <= ENCRYPTED; s++) {
         const rf_job job = test_job(s);
         const rf_hello hello = test_hello(3, 4), other_world = test_hello(3, 8);
@@ -240,9 +230,8 @@ static size_t small_frame(rf_frame_seal *seal, uint8_t out[64])
     return size + 4 + RF_FRAME_TAG;
 }
 
-static void test_half_frames(void **state)
+TEST(test_half_frames)
 {
-    (void)state;
     rf_frame_seal seal;
     int raw;
     rf_channel *c = half_raw_channel(SIGNED, &raw, &seal);
@@ -281,9 +270,8 @@ static void test_half_frames(void **state)
     rf_frame_seal_clear(&seal);
 }
 
-static void test_changed_frame_ends_the_channel(void **state)
+TEST(test_changed_frame_ends_the_channel)
 {
-    (void)state;
     uint8_t frame[64];
     for (size_t i = 0; i < RF_FRAME_HEAD_MAX + 4 + RF_FRAME_TAG; i++) {
         rf_frame_seal seal;
@@ -304,9 +292,8 @@ static void test_changed_frame_ends_the_channel(void **state)
     }
 }
 
-static void test_last_words(void **state)
+TEST(test_last_words)
 {
-    (void)state;
     const rf_job job = test_job(SIGNED);
     rf_listener *listener = test_listener(&job);
     rf_channel *a, *b;
@@ -340,9 +327,8 @@ static double seconds_since(uint64_t start)
     return (double)(rf_now_ns() - start) * 1e-9;
 }
 
-static void test_deadlines(void **state)
+TEST(test_deadlines)
 {
-    (void)state;
     const rf_job job = test_job(SIGNED);
     const rf_hello hello = test_hello(3, 4);
     rf_listener *listener = test_listener(&job);
@@ -390,9 +376,8 @@ static void test_deadlines(void **state)
     close(fd);
 }
 
-static void test_full_channel_stays_whole(void **state)
+TEST(test_full_channel_stays_whole)
 {
-    (void)state;
     for (security s = INSECURE; s <= ENCRYPTED; s++) {
         const rf_job job = test_job(s);
         rf_listener *listener = test_listener(&job);
@@ -425,9 +410,8 @@ static void *receive_thread(void *user)
     return NULL;
 }
 
-static void test_shutdown(void **state)
+TEST(test_shutdown)
 {
-    (void)state;
     const rf_job job = test_job(SIGNED);
     rf_listener *listener = test_listener(&job);
     rf_channel *a, *b;
@@ -466,9 +450,8 @@ static void *late_thread(void *user)
     return NULL;
 }
 
-static void test_connects_before_the_listener_is_there(void **state)
+TEST(test_connects_before_the_listener_is_there)
 {
-    (void)state;
     late l = { .job = test_job(SIGNED) };
     rf_listener *first = test_listener(&l.job);
     l.port = rf_listener_port(first);
@@ -486,9 +469,8 @@ static void test_connects_before_the_listener_is_there(void **state)
 
 /* ---- addresses and descriptors ---- */
 
-static void test_addresses(void **state)
+TEST(test_addresses)
 {
-    (void)state;
     const rf_job job = test_job(SIGNED);
     const rf_hello mine = test_hello(0, 4), theirs = test_hello(1, 4);
     static const char *const pairs[][2] = { { "::1", "[::1]" },
@@ -522,9 +504,8 @@ static void test_addresses(void **state)
     assert_int_equal(rf_listener_create(&job, "no such host", 0, &mine, &second), RF_ERROR_NOT_FOUND);
 }
 
-static void test_descriptors(void **state)
+TEST(test_descriptors)
 {
-    (void)state;
     const int before = open_descriptors_now();
     const rf_job job = test_job(ENCRYPTED);
     rf_listener *listener = test_listener(&job);
@@ -559,9 +540,8 @@ static void test_descriptors(void **state)
 }
 
 /* A listener goes elsewhere and keeps its port and those who have joined. */
-static void test_listener_moves(void **state)
+TEST(test_listener_moves)
 {
-    (void)state;
     const rf_job job = test_job(SIGNED);
     const rf_hello first = test_hello(1, 4), second = test_hello(2, 4);
     rf_listener *listener = test_listener(&job);
@@ -588,9 +568,8 @@ static void test_listener_moves(void **state)
 }
 
 /* A listener for both families sees IPv4 peers, and says so in IPv4's words. */
-static void test_all_addresses(void **state)
+TEST(test_all_addresses)
 {
-    (void)state;
     const rf_job job = test_job(SIGNED);
     const rf_hello hello = test_hello(3, 4);
     rf_listener *listener;
@@ -607,9 +586,8 @@ static void test_all_addresses(void **state)
 }
 
 /* Without descriptors nobody can be accepted: the listener says so within seconds, and to those who wait, too. */
-static void test_no_descriptors(void **state)
+TEST(test_no_descriptors)
 {
-    (void)state;
     const rf_job job = test_job(SIGNED);
     const rf_hello hello = test_hello(3, 4);
     rf_listener *listener = test_listener(&job);
@@ -650,26 +628,4 @@ static void test_no_descriptors(void **state)
     rf_listener_destroy(&listener);
 }
 
-TEST_PROGRAM(channel)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_insecure),
-        cmocka_unit_test(test_signed),
-        cmocka_unit_test(test_encrypted),
-        cmocka_unit_test(test_big_frames),
-        cmocka_unit_test(test_rejections),
-        cmocka_unit_test(test_half_frames),
-        cmocka_unit_test(test_changed_frame_ends_the_channel),
-        cmocka_unit_test(test_last_words),
-        cmocka_unit_test(test_deadlines),
-        cmocka_unit_test(test_full_channel_stays_whole),
-        cmocka_unit_test(test_shutdown),
-        cmocka_unit_test(test_connects_before_the_listener_is_there),
-        cmocka_unit_test(test_addresses),
-        cmocka_unit_test(test_descriptors),
-        cmocka_unit_test(test_listener_moves),
-        cmocka_unit_test(test_all_addresses),
-        cmocka_unit_test(test_no_descriptors),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(channel, NULL, NULL)

@@ -8,10 +8,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdatomic.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,8 +16,6 @@
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "base/platform.h"
 #include "channel_support.h"
@@ -66,9 +61,8 @@ static bool listener_answers(uint16_t port, const uint8_t *reply, size_t size, r
     return got >= RF_HANDSHAKE_HEADER && answer[6] == kind;
 }
 
-static void test_each_byte_of_the_reply(void **state)
+TEST(test_each_byte_of_the_reply)
 {
-    (void)state;
     const rf_job job = test_job(SIGNED);
     const rf_identity mine = test_identity(&job, 3);
     rf_listener *listener = test_listener(&job);
@@ -87,9 +81,8 @@ static void test_each_byte_of_the_reply(void **state)
     rf_listener_destroy(&listener);
 }
 
-static void test_replayed_and_reflected(void **state)
+TEST(test_replayed_and_reflected)
 {
-    (void)state;
     const rf_job job = test_job(SIGNED);
     const rf_identity mine = test_identity(&job, 3);
     rf_listener *listener = test_listener(&job);
@@ -112,9 +105,8 @@ static void test_replayed_and_reflected(void **state)
     rf_listener_destroy(&listener);
 }
 
-static void test_slow_connections(void **state)
+TEST(test_slow_connections)
 {
-    (void)state;
     const rf_job job = test_job(SIGNED);
     rf_listener *listener = test_listener(&job);
     const uint16_t port = rf_listener_port(listener);
@@ -138,9 +130,8 @@ static void test_slow_connections(void **state)
     rf_listener_destroy(&listener);
 }
 
-static void test_silence_ends(void **state)
+TEST(test_silence_ends)
 {
-    (void)state;
     const rf_job job = test_job(SIGNED);
     rf_listener *listener = test_listener(&job);
     const uint64_t start = rf_now_ns();
@@ -235,9 +226,8 @@ static rf_result connect_to_stranger(const rf_job *job, strange_listener *l)
     return r;
 }
 
-static void test_strange_listeners(void **state)
+TEST(test_strange_listeners)
 {
-    (void)state;
     const rf_job job = test_job(SIGNED);
     const uint8_t nonce[RF_NONCE_BYTES] = { 1 };
     strange_listener l = { .identity = test_identity(&job, 0), .kind = CHANGES_ACCEPT, .changed = SIZE_MAX };
@@ -301,9 +291,8 @@ static void *flood_thread(void *user)
     return NULL;
 }
 
-static void test_flood(void **state)
+TEST(test_flood)
 {
-    (void)state;
     const rf_job job = test_job(SIGNED);
     rf_listener *listener = test_listener(&job);
     atomic_bool stop = false;
@@ -339,9 +328,8 @@ static double process_seconds(void)
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-static void test_without_descriptors(void **state)
+TEST(test_without_descriptors)
 {
-    (void)state;
     const rf_job job = test_job(SIGNED);
     rf_listener *listener = test_listener(&job);
     struct rlimit all, few;
@@ -509,9 +497,8 @@ static void one_stranger(crowd *c)
     close_somehow(c, fd);
 }
 
-static void test_crowd(void **state)
+TEST(test_crowd)
 {
-    (void)state;
     const int before = open_descriptors_now();
     crowd c = { .job = test_job(SIGNED), .other_key = test_job(SIGNED), .random = seed };
     c.other_key.key[0] ^= 0x80;
@@ -552,15 +539,5 @@ TEST_PROGRAM(channel_hostile)
 {
     if (argc > 1) connections = strtoull(argv[1], NULL, 10);
     if (argc > 2) seed = strtoull(argv[2], NULL, 10);
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_each_byte_of_the_reply),
-        cmocka_unit_test(test_replayed_and_reflected),
-        cmocka_unit_test(test_strange_listeners),
-        cmocka_unit_test(test_slow_connections),
-        cmocka_unit_test(test_flood),
-        cmocka_unit_test(test_silence_ends),
-        cmocka_unit_test(test_without_descriptors),
-        cmocka_unit_test(test_crowd),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return room_tests_run(own_tests, NULL, NULL);
 }

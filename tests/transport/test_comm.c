@@ -3,15 +3,9 @@
  * Argument: "quick" (fewest worlds and cases), "full" (all), or a test's name. */
 #include <dirent.h>
 #include <math.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "../../tools/ports.h"
 #include "../support/folder.h"
@@ -392,33 +386,28 @@ static void run_everywhere(ranks_fn fn, uint32_t from, uint32_t to)
         assert_int_equal(ranks_run(&(ranks_params){ .world_size = world }, fn, NULL).failures, 0);
 }
 
-static void test_all_reduce(void **state)
+TEST(test_all_reduce)
 {
-    (void)state;
     run_everywhere(all_reduces, full ? 1 : 2, full ? 5 : 3);
 }
 
-static void test_large(void **state)
+TEST(test_large)
 {
-    (void)state;
     run_everywhere(large_all_reduces, full ? 1 : 3, full ? 5 : 3);
 }
 
-static void test_narrow_wires(void **state)
+TEST(test_narrow_wires)
 {
-    (void)state;
     run_everywhere(narrow_wires, full ? 1 : 3, full ? 5 : 3);
 }
 
-static void test_other_collectives(void **state)
+TEST(test_other_collectives)
 {
-    (void)state;
     run_everywhere(other_collectives, full ? 1 : 4, full ? 5 : 4);
 }
 
-static void test_special_values(void **state)
+TEST(test_special_values)
 {
-    (void)state;
     run_everywhere(special_values, full ? 1 : 3, full ? 5 : 4);
 }
 
@@ -429,23 +418,20 @@ static int seven(rf_comm *comm, void *user)
            special_values(comm, user);
 }
 
-static void test_seven(void **state)
+TEST(test_seven)
 {
-    (void)state;
     if (full) run_everywhere(seven, 7, 7);
     run_everywhere(other_collectives, 7, 7);
 }
 
-static void test_started(void **state)
+TEST(test_started)
 {
-    (void)state;
     run_everywhere(started, full ? 1 : 2, full ? 4 : 2);
 }
 
 /* Ranks that have different host names: a real hierarchy, where the test may change them. */
-static void test_hosts(void **state)
+TEST(test_hosts)
 {
-    (void)state;
     for (uint32_t hosts = 2; hosts <= (full ? 4u : 2u); hosts++) {
         if (full)
             assert_int_equal(ranks_run(&(ranks_params){ .world_size = 5, .hosts = hosts }, all_reduces, NULL).failures,
@@ -465,9 +451,8 @@ static int encrypted(rf_comm *comm, void *user)
            one_all_reduce(comm, 3, RF_I64, RF_COMM_SUM, &params, false);
 }
 
-static void test_encrypted(void **state)
+TEST(test_encrypted)
 {
-    (void)state;
     char directory[SCRATCH_PATH], key[64];
     scratch(directory);
     snprintf(key, sizeof(key), "%s/key", directory);
@@ -510,9 +495,8 @@ static int wrong_arguments(rf_comm *comm, void *user)
     return 0;
 }
 
-static void test_wrong_arguments(void **state)
+TEST(test_wrong_arguments)
 {
-    (void)state;
     run_everywhere(wrong_arguments, 2, 2);
 }
 
@@ -552,9 +536,8 @@ static int desynchronised(rf_comm *comm, void *user)
     return 0;
 }
 
-static void test_desynchronised(void **state)
+TEST(test_desynchronised)
 {
-    (void)state;
     for (uint32_t world = full ? 2 : 3; world <= (full ? 5u : 3u); world++)
         for (int how = full ? 0 : 2; how < (full ? 7 : 4); how++)
             assert_int_equal(ranks_run(&(ranks_params){ .world_size = world }, desynchronised, &how).failures, 0);
@@ -591,9 +574,8 @@ static int killed(rf_comm *comm, void *user)
     return 0;
 }
 
-static void test_killed(void **state)
+TEST(test_killed)
 {
-    (void)state;
     static const int sizes[] = { 1, 100000, 3000000 };
     for (uint32_t world = full ? 2 : 3; world <= (full ? 5u : 3u); world++)
         for (int s = full ? 0 : 2; s < 3; s++) {
@@ -626,9 +608,8 @@ static int left_early(rf_comm *comm, void *user)
     return 0;
 }
 
-static void test_left_early(void **state)
+TEST(test_left_early)
 {
-    (void)state;
     for (uint32_t world = full ? 2 : 3; world <= (full ? 5u : 3u); world++)
         for (uint64_t size = 1; size <= 300000; size += 299999) {
             const double start = seconds_now();
@@ -662,9 +643,8 @@ static int deadline(rf_comm *comm, void *user)
     return 0;
 }
 
-static void test_deadline(void **state)
+TEST(test_deadline)
 {
-    (void)state;
     if (full)
         assert_int_equal(
             ranks_run(&(ranks_params){ .world_size = 2, .operation_timeout = 0.5 }, deadline, NULL).failures, 0);
@@ -696,9 +676,8 @@ static int aborted(rf_comm *comm, void *user)
     return 0;
 }
 
-static void test_aborted(void **state)
+TEST(test_aborted)
 {
-    (void)state;
     run_everywhere(aborted, full ? 2 : 3, 3);
 }
 
@@ -713,9 +692,8 @@ static int descriptors(void)
     return n;
 }
 
-static void test_alone(void **state)
+TEST(test_alone)
 {
-    (void)state;
     rf_comm *comm;
     const int before = descriptors();
     assert_int_equal(rf_comm_create(&(rf_comm_params){ .world_size = 1 }, &comm), RF_OK);
@@ -764,9 +742,8 @@ static int again(rf_comm *comm, void *user)
     return 0;
 }
 
-static void test_descriptors(void **state)
+TEST(test_descriptors)
 {
-    (void)state;
     uint16_t ports[2];
     if (!free_ports(ports, 2)) abort();
     assert_int_equal(ranks_run(&(ranks_params){ .world_size = 3 }, again, ports).failures, 0);
@@ -776,16 +753,5 @@ TEST_PROGRAM(comm)
 {
     full = argc > 1 && strcmp(argv[1], "full") == 0;
     if (argc > 1 && !full && strcmp(argv[1], "quick") != 0) cmocka_set_test_filter(argv[1]);
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_alone),           cmocka_unit_test(test_all_reduce),
-        cmocka_unit_test(test_large),           cmocka_unit_test(test_narrow_wires),
-        cmocka_unit_test(test_hosts),           cmocka_unit_test(test_other_collectives),
-        cmocka_unit_test(test_started),         cmocka_unit_test(test_encrypted),
-        cmocka_unit_test(test_wrong_arguments), cmocka_unit_test(test_desynchronised),
-        cmocka_unit_test(test_killed),          cmocka_unit_test(test_deadline),
-        cmocka_unit_test(test_aborted),         cmocka_unit_test(test_descriptors),
-        cmocka_unit_test(test_left_early),      cmocka_unit_test(test_special_values),
-        cmocka_unit_test(test_seven),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return room_tests_run(own_tests, NULL, NULL);
 }

@@ -1,16 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Below the communicator: strangers at the door of a data connection, and memory that has to be registered. */
 #include <netinet/in.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "../support/port.h"
 #include "ranks.h"
@@ -125,9 +119,8 @@ static int strangers(rf_comm *comm, void *user)
     return 0;
 }
 
-static void test_strangers(void **state)
+TEST(test_strangers)
 {
-    (void)state;
     assert_int_equal(ranks_run_with_port(2, strangers), 0);
 }
 
@@ -166,9 +159,8 @@ static int registered(rf_comm *comm, void *user)
     return 0;
 }
 
-static void test_registered(void **state)
+TEST(test_registered)
 {
-    (void)state;
     assert_int_equal(ranks_run_with_port(3, registered), 0);
 }
 
@@ -192,9 +184,8 @@ static int signals(rf_comm *comm, void *user)
     return 0;
 }
 
-static void test_signals(void **state)
+TEST(test_signals)
 {
-    (void)state;
     static const int cmocka_uses[] = { SIGSEGV, SIGBUS, SIGILL }; /* in the parent; not what this is about */
     struct sigaction before[3];
     for (int i = 0; i < 3; i++) {
@@ -210,7 +201,5 @@ static void test_signals(void **state)
 TEST_PROGRAM(fabric)
 {
     setenv("RINGFIRE_SHARED_MEMORY", "0", 1);
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_strangers), cmocka_unit_test(test_registered),
-                                        cmocka_unit_test(test_signals) };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return room_tests_run(own_tests, NULL, NULL);
 }

@@ -2,14 +2,8 @@
 /* Messages of ranks before their data connections stand: offers of providers, cards, tokens; honest ones pass and
  * nothing else. */
 #include <netinet/in.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "tests/room.h"
 #include "transport/fabric/internal.h"
@@ -38,9 +32,8 @@ static void expect_refused(const char *part)
     make_offers();
 }
 
-static void test_offers(void **state)
+TEST(test_offers)
 {
-    (void)state;
     char provider[RF_FABRIC_PROVIDER_NAME];
     make_offers();
     assert_int_equal(rf_fabric_agree(all, sizes, RANKS, provider), RF_OK);
@@ -83,9 +76,8 @@ static void expect_card(rf_result want, rf_fabric_card c, size_t size, uint32_t 
     if (want < 0) assert_non_null(strstr(rf_error_message(), "rank 7"));
 }
 
-static void test_cards(void **state)
+TEST(test_cards)
 {
-    (void)state;
     const size_t v4 = sizeof(struct sockaddr_in), v6 = sizeof(struct sockaddr_in6), whole = sizeof(rf_fabric_card);
     expect_card(RF_OK, card(AF_INET, v4), whole, FI_SOCKADDR_IN);
     expect_card(RF_OK, card(AF_INET, v4), whole, FI_SOCKADDR);
@@ -176,17 +168,15 @@ static void check_tokens(bool secure)
     free(stranger);
 }
 
-static void test_tokens(void **state)
+TEST(test_tokens)
 {
-    (void)state;
     check_tokens(true);
     check_tokens(false);
 }
 
 /* Every other rank connects. */
-static void test_token_ranks(void **state)
+TEST(test_token_ranks)
 {
-    (void)state;
     for (uint32_t from = 0; from < 6; from++)
         for (uint32_t to = 0; to < 4; to++) {
             const rf_fabric_token token = { RF_FABRIC_TOKEN_MAGIC, (uint16_t)from, (uint16_t)to, { 0 } };
@@ -197,9 +187,4 @@ static void test_token_ranks(void **state)
         }
 }
 
-TEST_PROGRAM(fabric_message)
-{
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_offers), cmocka_unit_test(test_cards),
-                                        cmocka_unit_test(test_tokens), cmocka_unit_test(test_token_ranks) };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(fabric_message, NULL, NULL)

@@ -1,12 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Handshake and frames as bytes: every bit that an attacker could change, repeat, leave out, send back or cut off. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "channel_support.h"
 #include "tests/room.h"
@@ -62,9 +57,8 @@ static rf_result conclude(const record *h, const uint8_t *message)
     return rf_handshake_conclude(&h->connector, "listener", h->challenge, h->reply, message, size, &peer, &session);
 }
 
-static void test_same_session_keys(void **state)
+TEST(test_same_session_keys)
 {
-    (void)state;
     const record h = honest_handshake(SIGNED, 1), other = honest_handshake(SIGNED, 2);
     rf_hello peer;
     rf_session session;
@@ -78,9 +72,8 @@ static void test_same_session_keys(void **state)
     assert_memory_not_equal(session.to_listener, other.verdict.session.to_listener, RF_JOB_KEY_BYTES);
 }
 
-static void test_each_bit_of_the_handshake(void **state)
+TEST(test_each_bit_of_the_handshake)
 {
-    (void)state;
     const record h = honest_handshake(SIGNED, 1);
     for (size_t bit = 0; bit < 8 * RF_CHALLENGE_SIZE; bit++) {
         uint8_t challenge[RF_CHALLENGE_SIZE], reply[RF_REPLY_SIZE];
@@ -105,9 +98,8 @@ static void test_each_bit_of_the_handshake(void **state)
     }
 }
 
-static void test_replayed_and_reflected_handshake(void **state)
+TEST(test_replayed_and_reflected_handshake)
 {
-    (void)state;
     const record first = honest_handshake(SIGNED, 1), second = honest_handshake(SIGNED, 2);
     assert_true(takes(&first.listener, first.challenge, first.reply));
     assert_false(takes(&first.listener, second.challenge, first.reply));
@@ -128,9 +120,8 @@ static void test_replayed_and_reflected_handshake(void **state)
     assert_false(takes(&first.listener, first.challenge, bytes));
 }
 
-static void test_versions(void **state)
+TEST(test_versions)
 {
-    (void)state;
     record h = honest_handshake(SIGNED, 1);
     rf_identity newer = h.connector;
     newer.protocol = 2;
@@ -163,9 +154,8 @@ static void test_versions(void **state)
 }
 
 /* A listener that accepts and then turns out to be elsewhere. */
-static void test_accept_from_elsewhere(void **state)
+TEST(test_accept_from_elsewhere)
 {
-    (void)state;
     record h = honest_handshake(INSECURE, 1);
     assert_int_equal(conclude(&h, h.verdict.message), RF_OK);
     h.verdict.message[RF_HANDSHAKE_HEADER + 32]++; /* epoch */
@@ -175,9 +165,8 @@ static void test_accept_from_elsewhere(void **state)
     assert_int_equal(conclude(&h, h.verdict.message), RF_ERROR_CORRUPT_DATA);
 }
 
-static void test_unusable_identities(void **state)
+TEST(test_unusable_identities)
 {
-    (void)state;
     rf_job job = test_job(SIGNED);
     rf_identity identity;
     rf_hello hello = test_hello(4, 4);
@@ -255,9 +244,8 @@ static rf_result read_alone(security s, uint64_t sequence, const uint8_t *bytes,
     return r;
 }
 
-static void test_each_bit_of_a_frame(void **state)
+TEST(test_each_bit_of_a_frame)
 {
-    (void)state;
     for (security s = SIGNED; s <= ENCRYPTED; s++) {
         rf_frame_seal seal;
         uint8_t frame[128];
@@ -275,9 +263,8 @@ static void test_each_bit_of_a_frame(void **state)
     }
 }
 
-static void test_repeated_reordered_and_missing_frames(void **state)
+TEST(test_repeated_reordered_and_missing_frames)
 {
-    (void)state;
     for (security s = INSECURE; s <= ENCRYPTED; s++) {
         rf_frame_seal seal;
         uint8_t first[128], second[128];
@@ -305,9 +292,8 @@ static void test_repeated_reordered_and_missing_frames(void **state)
 }
 
 /* A header's tag is never good for an empty body: nonces and signed bytes differ. */
-static void test_tags_of_header_and_body_differ(void **state)
+TEST(test_tags_of_header_and_body_differ)
 {
-    (void)state;
     for (security s = SIGNED; s <= ENCRYPTED; s++) {
         rf_frame_seal seal;
         uint8_t head[RF_FRAME_HEAD_MAX], tag[RF_FRAME_TAG];
@@ -326,9 +312,8 @@ static void test_tags_of_header_and_body_differ(void **state)
 }
 
 /* AES-GCM gives its plaintext away when a key meets a nonce twice. */
-static void test_encryption_never_repeats(void **state)
+TEST(test_encryption_never_repeats)
 {
-    (void)state;
     rf_frame_seal seal;
     uint8_t zeros[64] = { 0 }, frame[4][RF_FRAME_HEAD_MAX + 64 + RF_FRAME_TAG];
     assert_int_equal(rf_frame_seal_init(&seal, key_of(ENCRYPTED), true), RF_OK);
@@ -340,9 +325,8 @@ static void test_encryption_never_repeats(void **state)
     rf_frame_seal_clear(&seal);
 }
 
-static void test_frames_in_fragments(void **state)
+TEST(test_frames_in_fragments)
 {
-    (void)state;
     const size_t big = 300000;
     uint8_t *wire = malloc(3 * (big + 64)), *body = malloc(big);
     assert_true(wire && body);
@@ -376,9 +360,8 @@ static void test_frames_in_fragments(void **state)
     free(body);
 }
 
-static void test_claimed_sizes(void **state)
+TEST(test_claimed_sizes)
 {
-    (void)state;
     uint8_t head[RF_FRAME_HEAD_MAX];
     size_t size;
     /* An insecure claim costs memory only as far as bytes follow. */
@@ -401,21 +384,4 @@ static void test_claimed_sizes(void **state)
     }
 }
 
-TEST_PROGRAM(handshake)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_same_session_keys),
-        cmocka_unit_test(test_each_bit_of_the_handshake),
-        cmocka_unit_test(test_replayed_and_reflected_handshake),
-        cmocka_unit_test(test_versions),
-        cmocka_unit_test(test_accept_from_elsewhere),
-        cmocka_unit_test(test_unusable_identities),
-        cmocka_unit_test(test_each_bit_of_a_frame),
-        cmocka_unit_test(test_repeated_reordered_and_missing_frames),
-        cmocka_unit_test(test_tags_of_header_and_body_differ),
-        cmocka_unit_test(test_encryption_never_repeats),
-        cmocka_unit_test(test_frames_in_fragments),
-        cmocka_unit_test(test_claimed_sizes),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(handshake, NULL, NULL)

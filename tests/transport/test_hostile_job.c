@@ -6,18 +6,12 @@
  *   test_hostile_job [CONNECTIONS]     default 3000; the long run: ./dev hostile
  */
 #include <dirent.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdatomic.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "../support/folder.h"
 #include "channel_support.h"
@@ -93,9 +87,8 @@ static uint32_t ports_of(const board *b, unsigned wanted, uint16_t ports[MAX_POR
     return count;
 }
 
-static void test_running_job(void **state)
+TEST(test_running_job)
 {
-    (void)state;
     board *b = mmap(NULL, sizeof(*b), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     assert_true(b != MAP_FAILED);
     char directory[SCRATCH_PATH], key[64];
@@ -144,6 +137,5 @@ static void test_running_job(void **state)
 TEST_PROGRAM(hostile_job)
 {
     if (argc > 1) connections = strtoull(argv[1], NULL, 10);
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_running_job) };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return room_tests_run(own_tests, NULL, NULL);
 }

@@ -1,15 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A worker's job by parameters and environments: every launcher's, half-set ones, contradictions. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "../support/folder.h"
 #include "tests/room.h"
@@ -47,9 +42,8 @@ static void assert_refused(const rf_comm_params *params, vars env, const char *t
     }
 }
 
-static void test_alone(void **state)
+TEST(test_alone)
 {
-    (void)state;
     rf_job job;
     assert_int_equal(resolve((vars){ 0 }, &job), RF_OK);
     assert_int_equal(job.world_size, 1);
@@ -86,9 +80,8 @@ static void test_alone(void **state)
 
 #define INSECURE "RINGFIRE_INSECURE", "1"
 
-static void test_own(void **state)
+TEST(test_own)
 {
-    (void)state;
     rf_job job;
     vars env = { INSECURE,
                  "RINGFIRE_RANK",
@@ -173,9 +166,8 @@ static void test_own(void **state)
     assert_false(job.network_only);
 }
 
-static void test_own_refused(void **state)
+TEST(test_own_refused)
 {
-    (void)state;
 #define OWN "RINGFIRE_RANK", "0", "RINGFIRE_WORLD_SIZE", "2", INSECURE
 #define OWN_MASTER OWN, "RINGFIRE_MASTER", "h:1"
     static const struct {
@@ -252,9 +244,8 @@ static void test_own_refused(void **state)
         none, "encryption|insecure");
 }
 
-static void test_torchrun(void **state)
+TEST(test_torchrun)
 {
-    (void)state;
     rf_job job;
     vars env = { INSECURE, "RANK",
                  "3",      "WORLD_SIZE",
@@ -317,9 +308,8 @@ static void test_torchrun(void **state)
     "{\"cluster\": {\"worker\": [\"10.10.10.1:12345\", \"10.10.10.2:12345\"]}, \"task\": {\"type\": \"worker\", "      \
     "\"index\": "
 
-static void test_tf_config(void **state)
+TEST(test_tf_config)
 {
-    (void)state;
     rf_job job;
     for (uint32_t i = 0; i < 2; i++) {
         assert_int_equal(resolve((vars){ INSECURE, "TF_CONFIG", i ? SEED "1}}" : SEED "0}}" }, &job), RF_OK);
@@ -392,9 +382,8 @@ static void test_tf_config(void **state)
     free(text);
 }
 
-static void test_cluster(void **state)
+TEST(test_cluster)
 {
-    (void)state;
     rf_cluster c;
     vars env = { INSECURE, "TF_CONFIG", CHIEF "{\"type\": \"ps\", \"index\": 0}}", "RINGFIRE_JOB", "ps job" };
     assert_int_equal(rf_cluster_resolve(look, env, &c), RF_OK);
@@ -423,9 +412,8 @@ static void test_cluster(void **state)
     rf_cluster_free(&c);
 }
 
-static void test_open_mpi(void **state)
+TEST(test_open_mpi)
 {
-    (void)state;
     rf_job job, again;
 #define OMPI(rank, size, local, local_size)                                                                            \
     INSECURE, "OMPI_COMM_WORLD_RANK", rank, "OMPI_COMM_WORLD_SIZE", size, "OMPI_COMM_WORLD_LOCAL_RANK", local,         \
@@ -467,9 +455,8 @@ static void test_open_mpi(void **state)
     assert_string_equal(host, "10.0.0.1");
 }
 
-static void test_slurm(void **state)
+TEST(test_slurm)
 {
-    (void)state;
     rf_job job;
     vars env = { INSECURE,
                  "SLURM_PROCID",
@@ -532,9 +519,8 @@ static void test_slurm(void **state)
                    "SLURM_LOCALID is 2");
 }
 
-static void test_slurm_lists(void **state)
+TEST(test_slurm_lists)
 {
-    (void)state;
     static const struct {
         const char *list, *host;
     } good[] = {
@@ -563,17 +549,15 @@ static void test_slurm_lists(void **state)
     for (size_t i = 0; i < sizeof(odd) / sizeof(odd[0]); i++) assert_int_equal(rf_job_tasks_on_node(odd[i], 5), 0);
 }
 
-static void test_pmix_unasked(void **state)
+TEST(test_pmix_unasked)
 {
-    (void)state;
     rf_job job; /* a lookup of its own is not the process's environment: no server is asked */
     assert_int_equal(resolve((vars){ "PMIX_RANK", "0", "PMIX_NAMESPACE", "x" }, &job), RF_OK);
     assert_int_equal(job.world_size, 1);
 }
 
-static void test_order(void **state)
+TEST(test_order)
 {
-    (void)state;
     rf_job job;
     vars env = { INSECURE, "MASTER_ADDR",          "t", "MASTER_PORT",        "1",        "RANK",
                  "0",      "WORLD_SIZE",           "2", "TF_CONFIG",          SEED "1}}", "OMPI_COMM_WORLD_RANK",
@@ -599,9 +583,8 @@ static void test_order(void **state)
 }
 
 /* The name of a job has in it what its launcher calls this start, so that two starts on one port do not mix. */
-static void test_runs(void **state)
+TEST(test_runs)
 {
-    (void)state;
 #define RANKS(run)                                                                                                     \
     INSECURE, "RANK", "0", "WORLD_SIZE", "2", "MASTER_ADDR", "h", "MASTER_PORT", "1", "TORCHELASTIC_RUN_ID", run
 #define STARTED(run)                                                                                                   \
@@ -666,9 +649,8 @@ static void write_text(const char *path, const char *text, mode_t mode)
     assert_int_equal(chmod(path, mode), 0);
 }
 
-static void test_key(void **state)
+TEST(test_key)
 {
-    (void)state;
     char folder[SCRATCH_PATH], path[128], config[64];
     scratch(folder);
     snprintf(path, sizeof(path), "%s/key", folder);
@@ -721,14 +703,4 @@ static void test_key(void **state)
     }
 }
 
-TEST_PROGRAM(job)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_alone),    cmocka_unit_test(test_own),          cmocka_unit_test(test_own_refused),
-        cmocka_unit_test(test_torchrun), cmocka_unit_test(test_tf_config),    cmocka_unit_test(test_cluster),
-        cmocka_unit_test(test_open_mpi), cmocka_unit_test(test_slurm),        cmocka_unit_test(test_slurm_lists),
-        cmocka_unit_test(test_order),    cmocka_unit_test(test_pmix_unasked), cmocka_unit_test(test_key),
-        cmocka_unit_test(test_runs),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(job, NULL, NULL)

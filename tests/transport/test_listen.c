@@ -1,13 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Where the processes of a job listen, and where they are told to meet. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "tests/room.h"
 #include "transport/job/host.h"
@@ -15,9 +9,8 @@
 #include "transport/job/sources.h"
 
 /* Where a process listens, from what it was told, its one address here, and the job. */
-static void test_listen(void **state)
+TEST(test_listen)
 {
-    (void)state;
     enum { INSECURE_JOB, SECURE_JOB, ONE_HOST };
     static const struct {
         int job;
@@ -62,9 +55,8 @@ static void test_listen(void **state)
     }
 }
 
-static void test_kinds_of_addresses(void **state)
+TEST(test_kinds_of_addresses)
 {
-    (void)state;
     static const char *const wildcards[] = { "0.0.0.0", "::", "0", "0:0:0:0:0:0:0:0", "::0", "::ffff:0.0.0.0" };
     static const char *const loopbacks[] = { "127.0.0.1", "127.1.2.3", "::1", "0:0::1", "::ffff:127.0.0.1" };
     static const char *const others[] = { "10.0.0.1", "fd00::1", "localhost", "node1", "", "::ffff:10.0.0.1" };
@@ -78,9 +70,8 @@ static void test_kinds_of_addresses(void **state)
 }
 
 /* Where the workers are told to meet may be improved by what is known of this host. */
-static void test_settle_master(void **state)
+TEST(test_settle_master)
 {
-    (void)state;
     static const struct {
         uint32_t local_size;
         const char *bind, *told, *expected;
@@ -106,12 +97,4 @@ static void test_settle_master(void **state)
     }
 }
 
-TEST_PROGRAM(listen)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_listen),
-        cmocka_unit_test(test_kinds_of_addresses),
-        cmocka_unit_test(test_settle_master),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(listen, NULL, NULL)

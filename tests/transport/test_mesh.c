@@ -1,16 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The mesh while all is well, while it ends, and when ranks are lost. */
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "base/platform.h"
 #include "mesh_support.h"
@@ -82,9 +76,8 @@ static void check_all_well(fleet *f)
     }
 }
 
-static void test_exchange(void **state)
+TEST(test_exchange)
 {
-    (void)state;
     const uint32_t worlds[] = { 2, 3, 4, 5, LARGE };
     for (int i = 0; i < 5; i++) {
         const uint32_t world = worlds[i];
@@ -102,9 +95,8 @@ static void test_exchange(void **state)
 }
 
 /* Several ranks in one process: there are no globals, and nothing stays open. */
-static void test_threads(void **state)
+TEST(test_threads)
 {
-    (void)state;
     const int before = open_descriptors();
     for (int large = 0; large < 2; large++) {
         fleet *f = fleet_create(large ? LARGE : 4, exchange_rank);
@@ -126,9 +118,8 @@ static void late_leaver(fleet *f, uint32_t rank)
     rank_leave(f, rank, &mesh);
 }
 
-static void test_goodbye(void **state)
+TEST(test_goodbye)
 {
-    (void)state;
     fleet *f = fleet_create(4, late_leaver);
     fleet_start(f);
     fleet_await(f, 3, 0, 10000);
@@ -148,9 +139,10 @@ static void patient_rank(fleet *f, uint32_t rank)
     rank_leave(f, rank, &mesh);
 }
 
-static void test_long_stay(void **state)
+static room_test *slow_tests;
+
+TEST_OF(slow_tests, test_long_stay)
 {
-    (void)state;
     fleet *f = fleet_create(3, patient_rank);
     fleet_start(f);
     fleet_await(f, 3, 0, 10000);
@@ -168,9 +160,8 @@ static void leave_early(fleet *f, uint32_t rank)
     rank_leave(f, rank, &mesh);
 }
 
-static void test_exchange_with_leaver(void **state)
+TEST(test_exchange_with_leaver)
 {
-    (void)state;
     fleet *f = fleet_create(3, leave_early);
     fleet_start(f);
     fleet_await(f, 3, 0, 10000);
@@ -196,9 +187,8 @@ static void check_loss(const fleet *f, uint32_t culprit, uint64_t since, unsigne
     }
 }
 
-static void test_killed(void **state)
+TEST(test_killed)
 {
-    (void)state;
     for (uint32_t culprit = 0; culprit < 3; culprit++) {
         fleet *f = fleet_create(3, steady_rank);
         fleet_start(f);
@@ -214,9 +204,8 @@ static void test_killed(void **state)
     }
 }
 
-static void test_stopped(void **state)
+TEST_OF(slow_tests, test_stopped)
 {
-    (void)state;
     for (uint32_t culprit = 0; culprit < 2; culprit++) {
         fleet *f = fleet_create(culprit ? 4 : 2, steady_rank);
         fleet_start(f);
@@ -255,9 +244,8 @@ static void pause_ranks(uint32_t world, bool liveness)
     fleet_free(f);
 }
 
-static void test_pauses(void **state)
+TEST_OF(slow_tests, test_pauses)
 {
-    (void)state;
     pause_ranks(3, false);
     pause_ranks(LARGE, false);
     pause_ranks(LARGE, true);
@@ -265,9 +253,8 @@ static void test_pauses(void **state)
 
 /* Packets vanish: of one rank in both directions, or on one path only, both ways or one. All survivors and the ends of
  * the broken path name the same rank. */
-static void test_black_holes(void **state)
+TEST_OF(slow_tests, test_black_holes)
 {
-    (void)state;
     for (int kind = 0; kind < 3; kind++) {
         fleet *f = fleet_create(4, steady_rank);
         fleet_start(f);
@@ -301,9 +288,8 @@ static void test_black_holes(void **state)
 }
 
 /* The same where ranks are connected to rank 0 and four others. */
-static void test_large_killed(void **state)
+TEST(test_large_killed)
 {
-    (void)state;
     for (uint32_t culprit = 0; culprit < LARGE; culprit += 6) {
         fleet *f = fleet_create(LARGE, steady_rank);
         if (culprit % 12 == 6) fleet_add_liveness(f);
@@ -338,23 +324,20 @@ static void stop_ranks(bool liveness)
     }
 }
 
-static void test_large_stopped(void **state)
+TEST_OF(slow_tests, test_large_stopped)
 {
-    (void)state;
     stop_ranks(false);
 }
 
-static void test_board_stopped(void **state)
+TEST_OF(slow_tests, test_board_stopped)
 {
-    (void)state;
     stop_ranks(true);
 }
 
 /* The liveness page alone is enough: heartbeats between ranks 0 and 7 would not arrive. From a rank that does not use
  * it they are still wanted, and it is lost when none come. */
-static void test_liveness_alone(void **state)
+TEST_OF(slow_tests, test_liveness_alone)
 {
-    (void)state;
     for (int without = 0; without < 2; without++) {
         fleet *f = fleet_create(LARGE, steady_rank);
         fleet_add_liveness(f);
@@ -377,9 +360,8 @@ static void test_liveness_alone(void **state)
 }
 
 /* Packets of rank 7 vanish: all of them, or those to and from rank 0, or those of rank 0 to it. */
-static void test_large_black_holes(void **state)
+TEST_OF(slow_tests, test_large_black_holes)
 {
-    (void)state;
     for (int kind = 0; kind < 3; kind++) {
         fleet *f = fleet_create(LARGE, steady_rank);
         fleet_start(f);
@@ -411,9 +393,8 @@ static void large_leaver(fleet *f, uint32_t rank)
     rank_leave(f, rank, &mesh);
 }
 
-static void test_large_goodbye(void **state)
+TEST_OF(slow_tests, test_large_goodbye)
 {
-    (void)state;
     for (int liveness = 0; liveness < 2; liveness++) {
         fleet *f = fleet_create(LARGE, large_leaver);
         if (liveness) fleet_add_liveness(f);
@@ -439,9 +420,8 @@ static void exiting_rank(fleet *f, uint32_t rank)
     rank_leave(f, rank, &mesh);
 }
 
-static void test_exit(void **state)
+TEST(test_exit)
 {
-    (void)state;
     fleet *f = fleet_create(3, exiting_rank);
     fleet_start(f);
     fleet_await(f, 1, 0, 10000);
@@ -474,9 +454,8 @@ static void domino_rank(fleet *f, uint32_t rank)
     rank_leave(f, rank, &mesh);
 }
 
-static void test_domino(void **state)
+TEST(test_domino)
 {
-    (void)state;
     for (int i = 0; i < 3; i++) {
         fleet *f = fleet_create(3, domino_rank);
         fleet_start(f);
@@ -541,9 +520,8 @@ static void check_aborted(const fleet *f)
     }
 }
 
-static void test_abort(void **state)
+TEST(test_abort)
 {
-    (void)state;
     fleet *f = fleet_create(4, aborting_rank);
     fleet_start(f);
     fleet_await(f, 3, 0, 10000);
@@ -567,9 +545,8 @@ static void reporting_rank(fleet *f, uint32_t rank)
     rank_leave(f, rank, &mesh);
 }
 
-static void test_report(void **state)
+TEST(test_report)
 {
-    (void)state;
     fleet *f = fleet_create(2, reporting_rank);
     fleet_start(f);
     fleet_await(f, 3, 0, 10000);
@@ -594,9 +571,8 @@ static void absent_rank(fleet *f, uint32_t rank)
     rank_leave(f, rank, &mesh);
 }
 
-static void test_exchange_timeout(void **state)
+TEST(test_exchange_timeout)
 {
-    (void)state;
     fleet *f = fleet_create(3, absent_rank);
     f->jobs[0].operation_timeout_ns = 300 * MS; /* rank 0's word holds for all */
     fleet_start(f);
@@ -625,9 +601,8 @@ static void explained_rank(fleet *f, uint32_t rank)
     rank_leave(f, rank, &mesh);
 }
 
-static void test_explained(void **state)
+TEST(test_explained)
 {
-    (void)state;
     fleet *f = fleet_create(3, explained_rank);
     fleet_start(f);
     fleet_await(f, 1, 0, 10000);
@@ -647,9 +622,8 @@ static void count_lines(void *user, rf_log_level level, const char *message)
 }
 
 /* An abort writes the last 16 operations of each rank to the log. */
-static void test_log(void **state)
+TEST(test_log)
 {
-    (void)state;
     _Atomic int lines = 0;
     rf_log_set(count_lines, &lines, RF_LOG_ERROR);
     fleet *f = fleet_create(3, aborting_rank);
@@ -662,31 +636,9 @@ static void test_log(void **state)
 /* "quick": what takes no peer timeout; "slow": the rest; without argument all. */
 TEST_PROGRAM(mesh)
 {
-    const struct CMUnitTest quick[] = {
-        cmocka_unit_test(test_exchange),
-        cmocka_unit_test(test_threads),
-        cmocka_unit_test(test_goodbye),
-        cmocka_unit_test(test_killed),
-        cmocka_unit_test(test_exit),
-        cmocka_unit_test(test_domino),
-        cmocka_unit_test(test_abort),
-        cmocka_unit_test(test_log),
-        cmocka_unit_test(test_exchange_with_leaver),
-        cmocka_unit_test(test_explained),
-        cmocka_unit_test(test_report),
-        cmocka_unit_test(test_exchange_timeout),
-        cmocka_unit_test(test_large_killed),
-    };
-    const struct CMUnitTest slow[] = {
-        cmocka_unit_test(test_long_stay),      cmocka_unit_test(test_stopped),
-        cmocka_unit_test(test_pauses),         cmocka_unit_test(test_black_holes),
-        cmocka_unit_test(test_large_stopped),  cmocka_unit_test(test_large_black_holes),
-        cmocka_unit_test(test_large_goodbye),  cmocka_unit_test(test_board_stopped),
-        cmocka_unit_test(test_liveness_alone),
-    };
     const bool all = argc < 2;
     int failed = 0;
-    if (all || strcmp(argv[1], "quick") == 0) failed += cmocka_run_group_tests(quick, NULL, NULL);
-    if (all || strcmp(argv[1], "slow") == 0) failed += cmocka_run_group_tests(slow, NULL, NULL);
+    if (all || strcmp(argv[1], "quick") == 0) failed += room_tests_run(own_tests, NULL, NULL);
+    if (all || strcmp(argv[1], "slow") == 0) failed += room_tests_run(slow_tests, NULL, NULL);
     return failed;
 }

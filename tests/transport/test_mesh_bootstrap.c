@@ -1,18 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Failures while a job comes together: each error has its name, arrives in time, and reaches everybody who joined. */
 #include <arpa/inet.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "../support/port.h"
 #include "base/platform.h"
@@ -49,9 +43,8 @@ static void check_joined(fleet *f)
     for (uint32_t r = 0; r < f->world; r++) assert_int_equal(f->reports[r].result, RF_OK);
 }
 
-static void test_missing_ranks(void **state)
+TEST(test_missing_ranks)
 {
-    (void)state;
     fleet *f = fleet_create(4, steady_rank);
     set_timeouts(f, 700 * MS);
     fleet_start_rank(f, 0);
@@ -72,9 +65,8 @@ static void test_missing_ranks(void **state)
 }
 
 /* Rank 0 was told loopback; the others know another address of its host. */
-static void test_told_loopback(void **state)
+TEST(test_told_loopback)
 {
-    (void)state;
     for (int stays = 0; stays < 2; stays++) {
         fleet *f = fleet_create(3, steady_rank);
         set_timeouts(f, 2 * SECOND);
@@ -93,9 +85,8 @@ static void test_told_loopback(void **state)
     }
 }
 
-static void test_no_master(void **state)
+TEST(test_no_master)
 {
-    (void)state;
     fleet *f = fleet_create(2, steady_rank);
     set_timeouts(f, 500 * MS);
     fleet_start_rank(f, 1);
@@ -106,9 +97,8 @@ static void test_no_master(void **state)
     fleet_free(f);
 }
 
-static void test_late_master(void **state)
+TEST(test_late_master)
 {
-    (void)state;
     fleet *f = fleet_create(3, steady_rank);
     fleet_start_rank(f, 2);
     fleet_start_rank(f, 1);
@@ -118,9 +108,8 @@ static void test_late_master(void **state)
     fleet_free(f);
 }
 
-static void test_duplicate(void **state)
+TEST(test_duplicate)
 {
-    (void)state;
     fleet *f = fleet_create(4, steady_rank);
     f->jobs[3].rank = 2; /* 1, 2 and another 2; the real 3 never comes */
     for (uint32_t r = 0; r < 3; r++) fleet_start_rank(f, r);
@@ -144,9 +133,8 @@ static void test_duplicate(void **state)
 }
 
 /* Those who do not belong are told why and do not disturb; who waits for them in vain hears of it. */
-static void test_strangers(void **state)
+TEST(test_strangers)
 {
-    (void)state;
     fleet *f = fleet_create(3, steady_rank);
     set_timeouts(f, 1 * SECOND);
     f->jobs[2].world_size = 4;
@@ -192,9 +180,8 @@ static int raw_connection(uint16_t port)
 }
 
 /* Garbage and silence on the master's port delay no rank. */
-static void test_garbage(void **state)
+TEST(test_garbage)
 {
-    (void)state;
     enum { KEPT = 300, STRANGERS = 2000 };
     fleet *f = fleet_create(3, steady_rank);
     int fds[KEPT];
@@ -267,9 +254,8 @@ static void misbehave(const fleet *f, mischief what)
     rf_channel_destroy(&channel);
 }
 
-static void test_mischief(void **state)
+TEST(test_mischief)
 {
-    (void)state;
     const struct {
         mischief what;
         rf_result result;
@@ -296,9 +282,8 @@ static void test_mischief(void **state)
 }
 
 /* A worker that dies while others are still awaited: who has joined knows at once, not when the time is over. */
-static void test_killed_while_waiting(void **state)
+TEST(test_killed_while_waiting)
 {
-    (void)state;
     for (uint32_t victim = 1; victim < 4; victim++) {
         fleet *f = fleet_create(5, steady_rank);
         char name[32];
@@ -316,9 +301,8 @@ static void test_killed_while_waiting(void **state)
 }
 
 /* The same between joining and the beginning: rank 1 knows nothing of the others yet, or is ready. */
-static void test_dies_after_the_table(void **state)
+TEST(test_dies_after_the_table)
 {
-    (void)state;
     static const mischief cases[] = { DIES_BEFORE_READY, DIES_WHEN_READY };
     for (int i = 0; i < 2; i++) {
         fleet *f = fleet_create(4, steady_rank);
@@ -354,9 +338,8 @@ static void receive_until(rf_channel *channel, rf_mesh_frame wanted, const void 
 
 /* A handshake that ends only when the rank that began it has given it up: its connection looks complete to the lower
  * rank, which then says that it is ready. The next one is the one that counts. */
-static void test_given_up_late(void **state)
+TEST(test_given_up_late)
 {
-    (void)state;
     fleet *f = fleet_create(3, steady_rank);
     const void *body;
     size_t size;
@@ -392,9 +375,8 @@ static void test_given_up_late(void **state)
 }
 
 /* The same with rank 0: the process that gave up its first connection comes back. */
-static void test_given_up_joining(void **state)
+TEST(test_given_up_joining)
 {
-    (void)state;
     fleet *f = fleet_create(3, steady_rank);
     fleet_start_rank(f, 0);
     rf_channel *first = connect_by_hand(f, f->jobs[0].master_port);
@@ -407,9 +389,8 @@ static void test_given_up_joining(void **state)
     fleet_free(f);
 }
 
-static void test_master_dies(void **state)
+TEST(test_master_dies)
 {
-    (void)state;
     fleet *f = fleet_create(3, steady_rank);
     fleet_start_rank(f, 0);
     fleet_start_rank(f, 1);
@@ -420,9 +401,8 @@ static void test_master_dies(void **state)
     fleet_free(f);
 }
 
-static void test_contradictions(void **state)
+TEST(test_contradictions)
 {
-    (void)state;
     rf_job job = { .rank = 2, .world_size = 2 };
     rf_mesh *mesh;
     assert_int_equal(rf_mesh_create(&job, &mesh), RF_ERROR_INVALID_ARGUMENT);
@@ -433,9 +413,8 @@ static void test_contradictions(void **state)
 }
 
 /* Failing leaves no descriptors, threads or memory behind: ranks are threads here, so sanitizers see it. */
-static void test_leaks(void **state)
+TEST(test_leaks)
 {
-    (void)state;
     const int before = open_descriptors();
     fleet *f = fleet_create(3, steady_rank);
     set_timeouts(f, 300 * MS);
@@ -459,9 +438,8 @@ static void bound_rank(fleet *f, uint32_t rank)
 }
 
 /* Each listens on an address of its own; rank 0 is found under the wildcard. */
-static void test_bind(void **state)
+TEST(test_bind)
 {
-    (void)state;
     fleet *f = fleet_create(3, bound_rank);
     snprintf(f->jobs[0].bind_address, sizeof(f->jobs[0].bind_address), "0.0.0.0");
     snprintf(f->jobs[1].bind_address, sizeof(f->jobs[0].bind_address), "127.0.0.2");
@@ -476,9 +454,8 @@ static void test_bind(void **state)
 }
 
 /* IPv6, and a host name instead of an address. */
-static void test_other_addresses(void **state)
+TEST(test_other_addresses)
 {
-    (void)state;
     const char *const addresses[] = { "localhost", "::1" };
     const struct sockaddr_in6 loopback = { .sin6_family = AF_INET6, .sin6_addr = IN6ADDR_LOOPBACK_INIT };
     const int fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -496,25 +473,6 @@ static void test_other_addresses(void **state)
 
 TEST_PROGRAM(mesh_bootstrap)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_missing_ranks),
-        cmocka_unit_test(test_no_master),
-        cmocka_unit_test(test_told_loopback),
-        cmocka_unit_test(test_late_master),
-        cmocka_unit_test(test_duplicate),
-        cmocka_unit_test(test_strangers),
-        cmocka_unit_test(test_garbage),
-        cmocka_unit_test(test_mischief),
-        cmocka_unit_test(test_killed_while_waiting),
-        cmocka_unit_test(test_dies_after_the_table),
-        cmocka_unit_test(test_given_up_late),
-        cmocka_unit_test(test_given_up_joining),
-        cmocka_unit_test(test_master_dies),
-        cmocka_unit_test(test_contradictions),
-        cmocka_unit_test(test_leaks),
-        cmocka_unit_test(test_bind),
-        cmocka_unit_test(test_other_addresses),
-    };
     if (argc > 1) cmocka_set_test_filter(argv[1]);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return room_tests_run(own_tests, NULL, NULL);
 }

@@ -1,12 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The mesh's detector: worlds whose every rank is simulated, with heartbeats each 100 ms and a timeout of 800 ms. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "tests/room.h"
 #include "transport/mesh/detector.h"
@@ -102,9 +96,8 @@ static void check_quiet(const world *w)
     for (uint32_t r = 0; r < w->count; r++) assert_false(w->found[r]);
 }
 
-static void test_silence(void **state)
+TEST(test_silence)
 {
-    (void)state;
     for (uint32_t count = 2; count <= SMALL_MAX; count++) {
         for (uint32_t culprit = 0; culprit < count; culprit++) {
             world w;
@@ -125,9 +118,8 @@ static void test_silence(void **state)
 }
 
 /* Repeated pauses of half the timeout raise no alarm. */
-static void test_short_pauses(void **state)
+TEST(test_short_pauses)
 {
-    (void)state;
     world w;
     world_init(&w, 4);
     for (uint32_t i = 0; i < 20; i++) {
@@ -143,9 +135,8 @@ static void test_short_pauses(void **state)
 }
 
 /* A rank that was itself stopped blames no other, but still finds out afterwards which one is gone. */
-static void test_own_pause(void **state)
+TEST(test_own_pause)
 {
-    (void)state;
     rf_detector *d;
     rf_finding finding;
     assert_int_equal(rf_detector_create(0, 2, INTERVAL, TIMEOUT, S, &d), RF_OK);
@@ -161,9 +152,8 @@ static void test_own_pause(void **state)
     rf_detector_destroy(&d);
 }
 
-static void test_cut_off(void **state)
+TEST(test_cut_off)
 {
-    (void)state;
     for (uint32_t culprit = 0; culprit < 4; culprit++) {
         world w;
         world_init(&w, 4);
@@ -181,9 +171,8 @@ static void test_cut_off(void **state)
 }
 
 /* Two of five are separated from the rest: both sides name the same one of them. */
-static void test_minority(void **state)
+TEST(test_minority)
 {
-    (void)state;
     world w;
     world_init(&w, 5);
     world_run(&w, S);
@@ -199,9 +188,8 @@ static void test_minority(void **state)
 }
 
 /* Only the path between two is broken, both ways or one: both ends name the same of the two. */
-static void test_link(void **state)
+TEST(test_link)
 {
-    (void)state;
     for (int both = 0; both < 2; both++) {
         world w;
         world_init(&w, 4);
@@ -223,9 +211,8 @@ static void test_link(void **state)
 }
 
 /* Two hosts stop together: the lower rank is named, by all. */
-static void test_two_stopped(void **state)
+TEST(test_two_stopped)
 {
-    (void)state;
     world w;
     world_init(&w, 5);
     world_run(&w, S);
@@ -235,9 +222,8 @@ static void test_two_stopped(void **state)
     world_free(&w);
 }
 
-static void test_closed(void **state)
+TEST(test_closed)
 {
-    (void)state;
     world w;
     world_init(&w, 3);
     world_run(&w, S);
@@ -257,9 +243,8 @@ static void test_closed(void **state)
 }
 
 /* The connection between 0 and 1 was cut by something in between; rank 2 still hears both. */
-static void test_reset_link(void **state)
+TEST(test_reset_link)
 {
-    (void)state;
     world w;
     world_init(&w, 3);
     world_run(&w, S);
@@ -286,9 +271,8 @@ static void test_reset_link(void **state)
 }
 
 /* Rank 0 no longer hears anybody, and a connection that another end gave up breaks: that is not the other's fault. */
-static void test_broken_and_cut_off(void **state)
+TEST(test_broken_and_cut_off)
 {
-    (void)state;
     for (uint32_t ranks = 3; ranks <= 4; ranks++) {
         world w;
         world_init(&w, ranks);
@@ -304,9 +288,8 @@ static void test_broken_and_cut_off(void **state)
     }
 }
 
-static void test_left(void **state)
+TEST(test_left)
 {
-    (void)state;
     world w;
     world_init(&w, 3);
     world_run(&w, S);
@@ -320,9 +303,8 @@ static void test_left(void **state)
 }
 
 /* Sleeping until rf_detector_next() finds every loss on time. */
-static void test_next(void **state)
+TEST(test_next)
 {
-    (void)state;
     rf_detector *d;
     rf_finding finding;
     assert_int_equal(rf_detector_create(1, 3, INTERVAL, TIMEOUT, S, &d), RF_OK);
@@ -341,9 +323,8 @@ static void test_next(void **state)
 
 /* ---- detector of a world that is not connected throughout: rank 0 watches, the others are asked ---- */
 
-static void test_large_silence(void **state)
+TEST(test_large_silence)
 {
-    (void)state;
     for (uint32_t culprit = 0; culprit < WORLD_MAX; culprit += 3) {
         world w;
         world_init(&w, WORLD_MAX);
@@ -362,9 +343,8 @@ static void test_large_silence(void **state)
 }
 
 /* Rank 7 loses the path to rank 0: both ends say so, in time, and name the same one; the rest find nothing. */
-static void test_large_link(void **state)
+TEST(test_large_link)
 {
-    (void)state;
     for (int kind = 0; kind < 2; kind++) {
         world w;
         world_init(&w, WORLD_MAX);
@@ -384,9 +364,8 @@ static void test_large_link(void **state)
 }
 
 /* A data connection to a rank that is not linked: rank 0, which hears it, decides that the path is broken. */
-static void test_large_data_link(void **state)
+TEST(test_large_data_link)
 {
-    (void)state;
     world w;
     world_init(&w, WORLD_MAX);
     world_run(&w, 2 * S);
@@ -411,9 +390,8 @@ static void test_large_data_link(void **state)
 }
 
 /* Signs of life that somebody else has dated. */
-static void test_dated(void **state)
+TEST(test_dated)
 {
-    (void)state;
     rf_detector *d;
     rf_finding found;
     const uint64_t now = 50 * S;
@@ -439,17 +417,4 @@ static void test_dated(void **state)
     rf_detector_destroy(&d);
 }
 
-TEST_PROGRAM(mesh_detector)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_silence),     cmocka_unit_test(test_short_pauses),
-        cmocka_unit_test(test_own_pause),   cmocka_unit_test(test_cut_off),
-        cmocka_unit_test(test_minority),    cmocka_unit_test(test_link),
-        cmocka_unit_test(test_two_stopped), cmocka_unit_test(test_closed),
-        cmocka_unit_test(test_reset_link),  cmocka_unit_test(test_broken_and_cut_off),
-        cmocka_unit_test(test_left),        cmocka_unit_test(test_next),
-        cmocka_unit_test(test_dated),       cmocka_unit_test(test_large_silence),
-        cmocka_unit_test(test_large_link),  cmocka_unit_test(test_large_data_link),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(mesh_detector, NULL, NULL)

@@ -1,18 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The parts of the mesh that need neither sockets nor threads: messages, topology, host numbers, operation log. */
 #include <sched.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "../skip.h"
 #include "base/memory.h"
@@ -87,9 +81,8 @@ static void torment(decode_fn fn, const uint8_t *data, size_t size)
     }
 }
 
-static void test_join(void **state)
+TEST(test_join)
 {
-    (void)state;
     rf_mesh_join in = { .port = 54321, .address = "fe80::1%eth0", .host = "boot name 4026531840" }, out;
     uint8_t data[RF_MESH_JOIN_MAX];
     size_t size = rf_mesh_encode_join(&in, data);
@@ -110,9 +103,8 @@ static void test_join(void **state)
     assert_string_equal(out.host, in.host);
 }
 
-static void test_table(void **state)
+TEST(test_table)
 {
-    (void)state;
     rf_mesh_member members[3] = { { 11, 0, 0, "10.0.0.1" }, { 12, 1, 2000, "10.0.0.2" }, { 13, 0, 3000, "::1" } };
     rf_mesh_table in = { .session = { 1, 2, 3 },
                          .heartbeat_interval_ns = S,
@@ -147,9 +139,8 @@ static void test_table(void **state)
     assert_int_equal(rf_mesh_decode_table(data, size, &out), RF_ERROR_CORRUPT_DATA);
 }
 
-static void test_heartbeat(void **state)
+TEST(test_heartbeat)
 {
-    (void)state;
     const uint32_t late[2] = { 8, 3 };
     const rf_mesh_heartbeat in = {
         .rank = 4, .incarnation = UINT64_MAX, .begun = 18, .finished = 17, .answer = true, .num_late = 2
@@ -167,9 +158,8 @@ static void test_heartbeat(void **state)
     torment(decode_heartbeat, data, size);
 }
 
-static void test_failure(void **state)
+TEST(test_failure)
 {
-    (void)state;
     rf_mesh_failure in = { .culprit = 8, .result = RF_ERROR_PEER_LOST, .reason = "rank 8 was\nlost\x1b[1m" }, out;
     uint8_t data[RF_MESH_FAILURE_MAX];
     size_t size = rf_mesh_encode_failure(&in, data);
@@ -206,9 +196,8 @@ static rf_result decode_goodbye(const void *data, size_t size)
     return rf_mesh_decode_goodbye(data, size, &begun);
 }
 
-static void test_goodbye(void **state)
+TEST(test_goodbye)
 {
-    (void)state;
     uint8_t data[RF_MESH_GOODBYE_BYTES];
     uint64_t begun = 0;
     rf_mesh_encode_goodbye(UINT64_C(0x123456789abcdef0), data);
@@ -217,9 +206,8 @@ static void test_goodbye(void **state)
     torment(decode_goodbye, data, sizeof(data));
 }
 
-static void test_part(void **state)
+TEST(test_part)
 {
-    (void)state;
     uint8_t *data = calloc(1, RF_MESH_PART_HEAD + RF_MESH_EXCHANGE_MAX + 1);
     assert_non_null(data);
     rf_mesh_part part;
@@ -247,9 +235,8 @@ static rf_result decode_entries(const void *data, size_t size)
     return r == RF_END ? RF_OK : r;
 }
 
-static void test_relay(void **state)
+TEST(test_relay)
 {
-    (void)state;
     uint8_t data[2 * RF_MESH_ENTRY_HEAD + 12];
     uint8_t *at = data;
     const rf_mesh_entry in[2] = { { .rank = 8, .type = RF_MESH_EXCHANGE, .size = 4 },
@@ -290,9 +277,8 @@ static void test_relay(void **state)
     assert_int_equal(rf_mesh_decode_entry(&from, &left, 9, &out), RF_ERROR_CORRUPT_DATA);
 }
 
-static void test_missing(void **state)
+TEST(test_missing)
 {
-    (void)state;
     char text[256];
     bool present[40] = { true, true, false, false };
     rf_mesh_missing_text(present, 4, text, sizeof(text));
@@ -328,9 +314,8 @@ static uint32_t reach_all(uint32_t from, uint32_t dead, uint32_t world)
     return steps[queue[tail - 1]];
 }
 
-static void test_topology(void **state)
+TEST(test_topology)
 {
-    (void)state;
     const uint32_t worlds[] = { 2, 3, RF_MESH_FULL, RF_MESH_FULL + 1, 18, 26, 64, 255, 256, 1024 };
     for (size_t i = 0; i < sizeof(worlds) / sizeof(worlds[0]); i++) {
         const uint32_t world = worlds[i];
@@ -354,9 +339,8 @@ static void test_topology(void **state)
 
 /* ---- hosts ---- */
 
-static void test_hosts(void **state)
+TEST(test_hosts)
 {
-    (void)state;
     const char *identities[] = { "b", "a", "b", "c", "a", "c" };
     uint32_t numbers[6];
     rf_number_hosts(identities, 6, numbers);
@@ -376,9 +360,8 @@ static void test_hosts(void **state)
 }
 
 /* All are told addresses that they reach, made from those that rank 0 sees. */
-static void test_settled_addresses(void **state)
+TEST(test_settled_addresses)
 {
-    (void)state;
     static const struct {
         uint32_t hosts[4];
         const char *seen[4]; /* of rank 0: how it is seen by the rank that tells */
@@ -419,9 +402,8 @@ static void test_settled_addresses(void **state)
 }
 
 /* Two network namespaces are two hosts, for their loopbacks are two networks. */
-static void test_namespaces(void **state)
+TEST(test_namespaces)
 {
-    (void)state;
     char mine[RF_MESH_HOST_TEXT], other[RF_MESH_HOST_TEXT] = "";
     int ends[2];
     rf_host_identity(mine, sizeof(mine));
@@ -446,9 +428,8 @@ static void test_namespaces(void **state)
 
 /* ---- operations ---- */
 
-static void test_operations(void **state)
+TEST(test_operations)
 {
-    (void)state;
     rf_operations o;
     char text[RF_OPERATIONS_TEXT];
     rf_operations_init(&o);
@@ -478,9 +459,8 @@ static void test_operations(void **state)
 
 /* ---- the liveness page ---- */
 
-static void test_liveness_page(void **state)
+TEST(test_liveness_page)
 {
-    (void)state;
     rf_liveness_page first, second;
     int fd;
     assert_int_equal(rf_liveness_create(300, &first, &fd), RF_OK);
@@ -510,16 +490,4 @@ static void test_liveness_page(void **state)
     close(open_file);
 }
 
-TEST_PROGRAM(mesh_parts)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_join),       cmocka_unit_test(test_table),
-        cmocka_unit_test(test_heartbeat),  cmocka_unit_test(test_failure),
-        cmocka_unit_test(test_goodbye),    cmocka_unit_test(test_part),
-        cmocka_unit_test(test_relay),      cmocka_unit_test(test_missing),
-        cmocka_unit_test(test_topology),   cmocka_unit_test(test_hosts),
-        cmocka_unit_test(test_namespaces), cmocka_unit_test(test_settled_addresses),
-        cmocka_unit_test(test_operations), cmocka_unit_test(test_liveness_page),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(mesh_parts, NULL, NULL)

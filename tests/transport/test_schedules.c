@@ -2,15 +2,9 @@
 /* Every algorithm without a network: a simulator hands the messages of all ranks round and compares with what must come
  * out, for worlds of 1 .. 17 and awkward counts. Values are sets of (rank, element) so that nothing is counted twice or
  * lost. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "base/error.h"
 #include "tests/room.h"
@@ -162,9 +156,8 @@ static void check_all_reduce(uint32_t world, uint64_t count, uint64_t slice, rf_
 static const uint64_t test_counts[] = { 0, 1, 2, 3, 7, 16, 17, 61 };
 enum { NUM_COUNTS = sizeof(test_counts) / sizeof(test_counts[0]) };
 
-static void test_all_reduce(void **state)
+TEST(test_all_reduce)
 {
-    (void)state;
     uint32_t hosts[MAX_WORLD] = { 0 };
     for (uint32_t world = 2; world <= MAX_WORLD; world++)
         for (int a = RF_COMM_RING; a <= RF_COMM_RECURSIVE_HALVING; a++)
@@ -173,9 +166,8 @@ static void test_all_reduce(void **state)
                     check_all_reduce(world, test_counts[c], 0, (rf_comm_algorithm)a, hosts, in_place);
 }
 
-static void test_slices(void **state)
+TEST(test_slices)
 {
-    (void)state;
     for (uint32_t world = 2; world <= MAX_WORLD; world++)
         for (uint64_t slice = 2; slice <= 7; slice++)
             for (int c = 0; c < NUM_COUNTS; c++)
@@ -197,9 +189,8 @@ static void fill_rows(uint32_t world, uint32_t num, bool uneven, uint32_t *hosts
 }
 
 /* Hosts of equal size, of unequal size, and with ranks that take turns. */
-static void test_hierarchical(void **state)
+TEST(test_hierarchical)
 {
-    (void)state;
     for (uint32_t world = 2; world <= MAX_WORLD; world++)
         for (uint32_t num = 1; num <= world; num++)
             for (int how = 0; how < 3; how++) {
@@ -261,9 +252,8 @@ static void check_all_gather(uint32_t world, rf_comm_algorithm algorithm, uint32
     }
 }
 
-static void test_shards(void **state)
+TEST(test_shards)
 {
-    (void)state;
     for (uint32_t world = 2; world <= MAX_WORLD; world++)
         for (uint32_t seed = 0; seed < 4; seed++)
             for (int a = RF_COMM_RING; a <= RF_COMM_RECURSIVE_HALVING; a++) {
@@ -272,9 +262,8 @@ static void test_shards(void **state)
             }
 }
 
-static void test_hierarchical_shards(void **state)
+TEST(test_hierarchical_shards)
 {
-    (void)state;
     for (uint32_t world = 2; world <= MAX_WORLD; world++)
         for (uint32_t num = 1; num <= world; num++)
             for (uint32_t how = 0; how < 8; how++) {
@@ -295,9 +284,8 @@ static void test_hierarchical_shards(void **state)
 }
 
 /* Between hosts every byte travels once: no rank but the first of a host sends or receives there. */
-static void test_hierarchical_traffic(void **state)
+TEST(test_hierarchical_traffic)
 {
-    (void)state;
     enum { WORLD = 12, PER_HOST = 4, COUNT = 10 };
     uint32_t hosts[WORLD];
     uint64_t counts[WORLD];
@@ -320,9 +308,8 @@ static void test_hierarchical_traffic(void **state)
         }
 }
 
-static void test_broadcast(void **state)
+TEST(test_broadcast)
 {
-    (void)state;
     for (uint32_t world = 2; world <= MAX_WORLD; world++)
         for (uint32_t root = 0; root < world; root++)
             for (int a = RF_COMM_RING; a <= RF_COMM_RECURSIVE_DOUBLING; a++)
@@ -360,9 +347,8 @@ static uint32_t story(const rf_collective_schedule *s, uint64_t i, int32_t event
 }
 
 /* Slices change when something is done, not what: the additions of every element, and so its bits, stay the same. */
-static void test_slices_keep_sums(void **state)
+TEST(test_slices_keep_sums)
 {
-    (void)state;
     for (uint32_t world = 2; world <= 7; world++)
         for (uint32_t rank = 0; rank < world; rank++) {
             rf_collective_task task = { .kind = RF_COLLECTIVE_ALL_REDUCE,
@@ -388,9 +374,8 @@ static void test_slices_keep_sums(void **state)
 }
 
 /* The ring moves no more than 2 (n - 1) / n of the data; doubling needs log2(n) rounds. */
-static void test_costs(void **state)
+TEST(test_costs)
 {
-    (void)state;
     rf_collective_schedule s;
     assert_int_equal(
         rf_collective_schedule_make(
@@ -414,9 +399,8 @@ static void test_costs(void **state)
 }
 
 /* Connections are symmetric, and every schedule keeps to them, in worlds where not all pairs are connected. */
-static void test_peers(void **state)
+TEST(test_peers)
 {
-    (void)state;
     for (uint32_t world = RF_COMM_FULL_MESH; world <= 50; world += 17) {
         bool peers[64][64];
         uint32_t hosts[64];
@@ -446,9 +430,8 @@ static void test_peers(void **state)
     }
 }
 
-static void test_selection(void **state)
+TEST(test_selection)
 {
-    (void)state;
     for (int kind = 0; kind < RF_COLLECTIVE_COUNT; kind++)
         for (uint32_t world = 2; world < 40; world++)
             for (uint64_t bytes = 0; bytes < UINT64_C(1) << 40; bytes = 4 * bytes + 1) {
@@ -473,20 +456,4 @@ static void test_selection(void **state)
     rf_collective_schedule_free(&s);
 }
 
-TEST_PROGRAM(schedules)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_all_reduce),
-        cmocka_unit_test(test_slices),
-        cmocka_unit_test(test_slices_keep_sums),
-        cmocka_unit_test(test_hierarchical),
-        cmocka_unit_test(test_shards),
-        cmocka_unit_test(test_hierarchical_shards),
-        cmocka_unit_test(test_hierarchical_traffic),
-        cmocka_unit_test(test_broadcast),
-        cmocka_unit_test(test_costs),
-        cmocka_unit_test(test_peers),
-        cmocka_unit_test(test_selection),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(schedules, NULL, NULL)

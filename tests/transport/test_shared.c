@@ -2,17 +2,11 @@
 /* Data through memory that ranks of one host share: the rings, what a lying peer can do (nothing but to be named), who
  * gets the memory, and that results have the bits that they have over the network. */
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "base/philox.h"
 #include "ranks.h"
@@ -55,9 +49,8 @@ static rf_result write_bytes(rf_ring *ring, const void *data, size_t size)
     return rf_ring_write(ring, parts, 2);
 }
 
-static void test_messages(void **state)
+TEST(test_messages)
 {
-    (void)state;
     ends e = both_ends();
     static uint8_t pattern[RF_SHARED_RING / 2 + 256];
     for (size_t i = 0; i < sizeof(pattern); i++) pattern[i] = (uint8_t)(i * 7 + i / 251);
@@ -91,9 +84,8 @@ static void test_messages(void **state)
 }
 
 /* Memory that is read but still in use is not written over. */
-static void test_borrowed(void **state)
+TEST(test_borrowed)
 {
-    (void)state;
     ends e = both_ends();
     static uint8_t block[1 << 18];
     const uint8_t *held, *data;
@@ -135,9 +127,8 @@ static void expect_refused(uint64_t written, uint64_t size)
     close_ends(&e);
 }
 
-static void test_lying_writer(void **state)
+TEST(test_lying_writer)
 {
-    (void)state;
     const uint64_t honest = 4 * RF_RING_LINE;
     expect_refused(0, 6);                             /* back */
     expect_refused(honest + RF_SHARED_RING, 6);       /* more than there is room for */
@@ -149,9 +140,8 @@ static void test_lying_writer(void **state)
     expect_refused(honest, UINT64_MAX - RF_RING_LINE);
 }
 
-static void test_lying_reader(void **state)
+TEST(test_lying_reader)
 {
-    (void)state;
     static const uint64_t lies[] = { 100 * RF_RING_LINE, UINT64_MAX, 1 + (UINT64_C(1) << 63), 0 };
     static uint8_t block[1 << 19];
     for (size_t i = 0; i < sizeof(lies) / sizeof(lies[0]); i++) {
@@ -169,9 +159,8 @@ static void test_lying_reader(void **state)
     }
 }
 
-static void test_lying_memory(void **state)
+TEST(test_lying_memory)
 {
-    (void)state;
     rf_shared_segment s;
     const off_t whole = (off_t)sysconf(_SC_PAGESIZE) + 2 * (off_t)RF_SHARED_RING;
     for (int how = 0; how < 4; how++) {
@@ -199,9 +188,8 @@ static void test_lying_memory(void **state)
 
 /* ---- tokens ---- */
 
-static void test_tokens(void **state)
+TEST(test_tokens)
 {
-    (void)state;
     static rf_mesh meshes[2];
     static rf_shared_card cards[3] = { { .nonce = { 1 } }, { .nonce = { 2 } }, { .nonce = { 3 } } };
     rf_shared sides[2];
@@ -291,9 +279,8 @@ static int local_strangers(rf_comm *comm, void *user)
     return 0;
 }
 
-static void test_local_strangers(void **state)
+TEST(test_local_strangers)
 {
-    (void)state;
     assert_int_equal(ranks_run_with_port(2, local_strangers), 0);
 }
 
@@ -341,9 +328,8 @@ static int board_reader(rf_comm *comm, void *user)
     return 0;
 }
 
-static void test_liveness_page(void **state)
+TEST(test_liveness_page)
 {
-    (void)state;
     assert_int_equal(ranks_run_with_port(RANKS_MAX, board_reader), 0);
 }
 
@@ -368,9 +354,8 @@ static int expect_way(rf_comm *comm, void *user)
 #define ALL "shared memory"
 #define BOTH "shared memory, tcp"
 
-static void test_chosen(void **state)
+TEST(test_chosen)
 {
-    (void)state;
     static const char *two[] = { ALL, ALL }, *four[] = { ALL, ALL, ALL, ALL }, *network[] = { "tcp", "tcp", "tcp" };
     static const char *spread[] = { BOTH, BOTH, "tcp" }, *single[] = { "tcp", BOTH, BOTH };
     assert_int_equal(ranks_run(&(ranks_params){ .world_size = 2 }, expect_way, two).failures, 0);
@@ -411,9 +396,8 @@ static int compute_hashes(rf_comm *comm, void *user)
     return 0;
 }
 
-static void test_same_bits(void **state)
+TEST(test_same_bits)
 {
-    (void)state;
     hashes *h = mmap(NULL, 2 * sizeof(hashes), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     assert_true(h != MAP_FAILED);
     for (uint32_t world = 2; world <= 3; world++) {
@@ -482,9 +466,8 @@ static int lied_to(rf_comm *comm, void *user)
     return 0;
 }
 
-static void test_lying_peer(void **state)
+TEST(test_lying_peer)
 {
-    (void)state;
     for (int how = 0; how < 5; how++)
         if (ranks_run(&(ranks_params){ .world_size = 2 }, lied_to, &how).failures != 0) fail_msg("lie %d", how);
 }
@@ -492,13 +475,5 @@ static void test_lying_peer(void **state)
 TEST_PROGRAM(shared)
 {
     unsetenv("RINGFIRE_SHARED_MEMORY");
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_messages),        cmocka_unit_test(test_borrowed),
-        cmocka_unit_test(test_lying_writer),    cmocka_unit_test(test_lying_reader),
-        cmocka_unit_test(test_lying_memory),    cmocka_unit_test(test_tokens),
-        cmocka_unit_test(test_local_strangers), cmocka_unit_test(test_liveness_page),
-        cmocka_unit_test(test_chosen),          cmocka_unit_test(test_same_bits),
-        cmocka_unit_test(test_lying_peer),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return room_tests_run(own_tests, NULL, NULL);
 }

@@ -19,10 +19,6 @@ enum {
     LEGEND_LINE = 22,
     MARGIN = 8
 };
-#define INK 0x222222u
-#define FAINT 0x666666u
-#define GRID 0xe4e4e4u
-#define PAPER 0xffffffu
 #define LETTER 6.4 /* mean width of a letter of size 12 */
 
 /* ---- legend: each run once ---- */
@@ -117,20 +113,20 @@ static void draw_axes(plot_canvas *c, const frame *f, const char *x_title)
     for (int i = 0; f->y.low + i * f->y.step <= f->y.high + f->y.step * 1e-6; i++) {
         const double value = f->y.low + i * f->y.step, y = at_y(f, value);
         const double line[] = { f->left, y, f->left + f->width, y };
-        c->path(c, line, 2, GRID, 1, false);
+        c->path(c, line, 2, PLOT_GRID, 1, false);
         plot_label(&f->y, value, label, sizeof(label));
-        c->text(c, f->left - 8, y + 4, 1, 12, false, FAINT, label);
+        c->text(c, f->left - 8, y + 4, 1, 12, false, PLOT_FAINT, label);
     }
     for (int i = 0; f->x.low + i * f->x.step <= f->x.high + f->x.step * 1e-6; i++) {
         const double value = f->x.low + i * f->x.step, x = at_x(f, value);
         const double tick[] = { x, f->top + f->height, x, f->top + f->height + 4 };
-        c->path(c, tick, 2, FAINT, 1, false);
+        c->path(c, tick, 2, PLOT_FAINT, 1, false);
         plot_label(&f->x, value, label, sizeof(label));
-        c->text(c, x, f->top + f->height + 18, 0, 12, false, FAINT, label);
+        c->text(c, x, f->top + f->height + 18, 0, 12, false, PLOT_FAINT, label);
     }
     const double base[] = { f->left, f->top + f->height, f->left + f->width, f->top + f->height };
-    c->path(c, base, 2, FAINT, 1, false);
-    c->text(c, f->left + f->width / 2, f->top + f->height + 36, 0, 12, false, FAINT, x_title);
+    c->path(c, base, 2, PLOT_FAINT, 1, false);
+    c->text(c, f->left + f->width / 2, f->top + f->height + 36, 0, 12, false, PLOT_FAINT, x_title);
 }
 
 /* A point that is not finite leaves a gap. A lone point is a dot; few are marked. */
@@ -163,9 +159,9 @@ static void draw_chart(plot_canvas *c, const plot_chart *chart, double left, dou
     frame f = { left + LEFT, top + TOP, CHART_WIDTH - LEFT - RIGHT, CHART_HEIGHT - TOP - BOTTOM, { 0 }, { 0 } };
     double x[2], y[2];
     size_t most = 1;
-    c->text(c, f.left, top + TOP - 16, -1, 15, true, INK, chart->tag);
+    c->text(c, f.left, top + TOP - 16, -1, 15, true, PLOT_INK, chart->tag);
     if (!plot_range(chart, x, y)) {
-        c->text(c, f.left + f.width / 2, f.top + f.height / 2, 0, 12, false, FAINT, "no finite values");
+        c->text(c, f.left + f.width / 2, f.top + f.height / 2, 0, 12, false, PLOT_FAINT, "no finite values");
         return;
     }
     f.x = plot_make_axis(x[0], x[1], 8, true);
@@ -188,7 +184,7 @@ static void draw_legend(plot_canvas *c, const plot_chart *charts, size_t count, 
         const double x = MARGIN + LEFT + e->x, y = top + e->y + LEGEND_LINE / 2.0;
         const double line[] = { x, y, x + 28, y };
         c->path(c, line, 2, plot_rgb(e->curve->color), 2.2, e->curve->dashed);
-        c->text(c, x + 36, y + 4, -1, 12, false, INK, run_name(e->curve));
+        c->text(c, x + 36, y + 4, -1, 12, false, PLOT_INK, run_name(e->curve));
     }
     free(entries);
 }
@@ -198,7 +194,7 @@ void plot_draw(plot_canvas *c, const plot_chart *charts, size_t count)
     double width, height;
     const size_t columns = num_columns(count), rows = (count + columns - 1) / columns;
     plot_size(charts, count, &width, &height);
-    c->box(c, 0, 0, width, height, PAPER);
+    c->box(c, 0, 0, width, height, PLOT_PAPER);
     for (size_t i = 0; i < count; i++) {
         const size_t column = i % columns, row = i / columns;
         draw_chart(c, &charts[i], MARGIN + (double)column * CHART_WIDTH, MARGIN + (double)row * CHART_HEIGHT);
@@ -228,7 +224,7 @@ static void svg_dot(plot_canvas *c, double x, double y, double radius, uint32_t 
     fprintf(c->state, "<circle cx=\"%.2f\" cy=\"%.2f\" r=\"%g\" fill=\"#%06x\"/>\n", x, y, radius, rgb);
 }
 
-static void put_escaped(FILE *file, const char *text)
+void plot_put_escaped(FILE *file, const char *text)
 {
     for (; *text; text++) {
         if (*text == '<')
@@ -248,7 +244,7 @@ static void svg_text(plot_canvas *c, double x, double y, int anchor, double size
     static const char *const anchors[] = { "start", "middle", "end" };
     fprintf(c->state, "<text x=\"%.2f\" y=\"%.2f\" font-size=\"%g\" text-anchor=\"%s\"%s fill=\"#%06x\">", x, y, size,
             anchors[anchor + 1], bold ? " font-weight=\"bold\"" : "", rgb);
-    put_escaped(c->state, text);
+    plot_put_escaped(c->state, text);
     fputs("</text>\n", c->state);
 }
 
@@ -268,7 +264,7 @@ bool plot_write_svg(const char *path, const plot_chart *charts, size_t count)
             width, height, width, height);
         for (size_t i = 0; i < count; i++) {
             if (i > 0) fputs(", ", file);
-            put_escaped(file, charts[i].tag);
+            plot_put_escaped(file, charts[i].tag);
         }
         fputs("</title>\n", file);
         plot_draw(&canvas, charts, count);

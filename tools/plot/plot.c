@@ -49,7 +49,7 @@ static uint32_t group_number(const plot_data *data, const char *run)
     return number;
 }
 
-static void fill_chart(const plot_data *data, const char *tag, plot_chart *chart)
+void plot_fill_chart(const plot_data *data, const char *tag, plot_chart *chart)
 {
     *chart = (plot_chart){ .tag = tag };
     for (size_t i = 0; i < data->count; i++) {
@@ -92,7 +92,7 @@ static size_t choose_charts(const plot_data *data, const arguments *a, plot_char
     static const char *const wanted[] = { "loss", "accuracy" };
     size_t count = 0;
     for (int i = 0; i < a->num_tags && count < PLOT_MAX_CHARTS; i++) {
-        fill_chart(data, a->tags[i], &charts[count]);
+        plot_fill_chart(data, a->tags[i], &charts[count]);
         if (charts[count].count > 0) {
             count++;
             continue;
@@ -106,7 +106,7 @@ static size_t choose_charts(const plot_data *data, const arguments *a, plot_char
             for (size_t i = 0; i < data->count && count < PLOT_MAX_CHARTS; i++) {
                 const char *tag = data->items[i].tag;
                 if (!strstr(tag, wanted[w]) || (epochs && strncmp(tag, "epoch_", 6) != 0)) continue;
-                if (!has_chart(charts, count, tag)) fill_chart(data, tag, &charts[count++]);
+                if (!has_chart(charts, count, tag)) plot_fill_chart(data, tag, &charts[count++]);
             }
         }
     }

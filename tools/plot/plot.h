@@ -54,8 +54,13 @@ void plot_label(const plot_axis *axis, double value, char *text, size_t size);
 /* Range of the finite points. False where there is none. */
 bool plot_range(const plot_chart *chart, double x[2], double y[2]);
 uint32_t plot_rgb(uint32_t color); /* 0xrrggbb */
+/* The curves of all runs that have a tag. */
+void plot_fill_chart(const plot_data *data, const char *tag, plot_chart *chart);
 
 /* ---- how it is drawn (draw.c, cairo.c, terminal.c) ---- */
+
+/* Colours of a page beside those of its curves. */
+enum { PLOT_INK = 0x222222, PLOT_FAINT = 0x666666, PLOT_GRID = 0xe4e4e4, PLOT_PAPER = 0xffffff };
 
 typedef struct plot_canvas plot_canvas;
 struct plot_canvas {
@@ -68,6 +73,8 @@ struct plot_canvas {
                  const char *text);
 };
 void plot_size(const plot_chart *charts, size_t count, double *width, double *height);
+/* Text between tags of XML or HTML. */
+void plot_put_escaped(FILE *file, const char *text);
 void plot_draw(plot_canvas *canvas, const plot_chart *charts, size_t count);
 bool plot_write_svg(const char *path, const plot_chart *charts, size_t count);
 bool plot_write_png(const char *path, const plot_chart *charts, size_t count);

@@ -46,6 +46,45 @@ static bool is_validation(const char *name)
     return strncmp(name, "val_", 4) == 0;
 }
 
+static rf_result write_value(rf_event_writer *w, const char *prefix, const char *name, int64_t step, double value)
+{
+    char tag[256];
+    snprintf(tag, sizeof(tag), "%s_%s", prefix, name);
+    return rf_event_writer_scalar(w, tag, step, value);
+}
+
+/* A line for each replica of the job. */
+static rf_result write_devices(rf_event_writer *w, const rf_strategy *strategy)
+{
+    const uint32_t count = rf_strategy_num_replicas_in_sync(strategy);
+    char *lines = rf_strdup("");
+    for (uint32_t i = 0; lines && i < count; i++) {
+        char *longer = rf_asprintf("%s%s (rank %u)\n", lines, rf_strategy_device_name(strategy, i),
+                                   rf_strategy_replica_rank(strategy, i));
+        rf_free(lines);
+        lines = longer;
+    }
+    const rf_result r = lines ? rf_event_writer_text(w, "ringfire/devices", 0, lines) : RF_ERROR_OUT_OF_HOST_MEMORY;
+    rf_free(lines);
+    return r;
+}
+
+/* The speed of the epoch, and what part of a batch each replica gets after it. */
+static rf_result write_speed(rf_event_writer *w, const rf_fit_state *state)
+{
+    const rf_strategy *strategy = state->model->strategy;
+    const uint32_t count = rf_strategy_num_replicas_in_sync(strategy);
+    if (state->timed_examples > 0 && state->train_seconds > 0)
+        RF_TRY(write_value(w, "epoch", "examples_per_second", state->epoch,
+                           (double)state->timed_examples / state->train_seconds));
+    for (uint32_t i = 0; count > 1 && i < count; i++) {
+        char tag[32];
+        snprintf(tag, sizeof(tag), "replica_%u/share", i);
+        RF_TRY(rf_event_writer_scalar(w, tag, state->epoch, rf_strategy_share(strategy, i)));
+    }
+    return RF_OK;
+}
+
 static rf_result on_train_begin(void *user, rf_fit_state *state)
 {
     tensorboard *b = user;
@@ -56,6 +95,7 @@ static rf_result on_train_begin(void *user, rf_fit_state *state)
     b->rate_ns = rf_now_ns();
     if (state->rank != 0) return RF_OK;
     RF_TRY(open_writer(b, "train", &b->train));
+    RF_TRY(write_devices(b->train, state->model->strategy));
     return b->validates ? open_writer(b, "validation", &b->validation) : RF_OK;
 }
 
@@ -65,13 +105,6 @@ static rf_result check_names(void *user, const rf_logs *names)
     b->validates = false;
     for (uint32_t i = 0; i < names->count; i++) b->validates = b->validates || is_validation(names->name[i]);
     return RF_OK;
-}
-
-static rf_result write_value(rf_event_writer *w, const char *prefix, const char *name, int64_t step, double value)
-{
-    char tag[256];
-    snprintf(tag, sizeof(tag), "%s_%s", prefix, name);
-    return rf_event_writer_scalar(w, tag, step, value);
 }
 
 static rf_result write_epoch(tensorboard *b, int64_t epoch, const rf_logs *logs)
@@ -115,6 +148,7 @@ static rf_result on_epoch_end(void *user, rf_fit_state *state, const rf_logs *lo
     if (!b->train) return RF_OK;
     RF_TRY(write_graph(b, state->model));
     RF_TRY(write_epoch(b, state->epoch, logs));
+    RF_TRY(write_speed(b->train, state));
     if (b->histogram_freq > 0 && state->epoch % b->histogram_freq == 0)
         RF_TRY(write_histograms(b, state->model, state->epoch));
     if (b->validation) RF_TRY(rf_event_writer_flush(b->validation));

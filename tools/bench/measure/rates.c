@@ -4,8 +4,11 @@
 
 #include "base/platform.h"
 #include "bench/measure/open.h"
+#include "bench_push.h"
 #include "exec/internal.h"
-#include "rf_shaders.h"
+
+extern const rf_shader rf_shader_bench_empty, rf_shader_bench_fma, rf_shader_bench_shared;
+extern const rf_shader rf_shader_bench_memory_read, rf_shader_bench_memory_copy;
 
 #define LOCAL 128u /* every device has workgroups this large */
 #define GROUPS_OF_GPU 8192u

@@ -1,0 +1,13 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operations of neural networks; after tf.nn."""
+from __future__ import annotations
+
+from ._functions import (attention, avg_pool2d, compute_average_loss, compute_weighted_loss, conv2d,
+                         conv2d_transpose, group_norm, layer_norm, log_softmax, max_pool2d, moments,
+                         rms_norm, scale_regularization_loss, softmax,
+                         softmax_cross_entropy_with_logits,
+                         sparse_softmax_cross_entropy_with_logits, top_k, upsample2d)
+from ._ops import (bias_add, dropout, elu, gelu, global_avg_pool2d, hard_silu, leaky_relu, mish,
+                   orthogonalize, relu, selu, sigmoid, silu, softplus, tanh)
+
+swish = silu

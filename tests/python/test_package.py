@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The Python package as a whole: it knows the library's results and functions, says where it found
+the library, and its types are those that mypy finds.
+
+Usage: test_package.py ROOT FOLDER"""
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import ringfire as rf
+from ringfire import _lib
+
+FOLDER = pathlib.Path(sys.argv.pop())
+ROOT = pathlib.Path(sys.argv.pop())
+HEADERS = "".join(p.read_text() for p in sorted((ROOT / "include/ringfire").glob("*.h")))
+
+
+def python(code, **environment):
+    return subprocess.run([sys.executable, "-c", code], env={**os.environ, **environment},
+                          timeout=60, capture_output=True, text=True)
+
+
+class Package(unittest.TestCase):
+    def test_each_failure_has_an_exception(self):
+        codes = set(re.findall(r"^    (RF_ERROR_\w+) = -", HEADERS, re.M))
+        kinds = [k for k in _lib.Error.__subclasses__() if k is not _lib.TraceError]
+        self.assertEqual(codes, {k.code for k in kinds})
+        self.assertEqual(len(kinds), len(codes))
+        for kind in kinds:
+            self.assertIs(getattr(rf, kind.__name__), kind)
+
+    def test_each_function_is_there(self):
+        for name in re.findall(r"^RF_API[^;{}]*?\b(rf_\w+)\(", HEADERS, re.M):
+            getattr(_lib.lib, name)
+
+    def test_messages(self):
+        with self.assertRaises(rf.FileError) as caught:
+            rf.train.Checkpoint(v=rf.Variable([1.0])).write("/proc/none.rfck")
+        self.assertIsInstance(caught.exception, OSError)
+        self.assertIn("/proc/none.rfck", str(caught.exception))
+
+    def test_callbacks_of_other_threads(self):
+        """What one raises comes out of the call that C cancels."""
+        _lib.raised[-1] = ValueError("of a thread")
+        with self.assertRaisesRegex(ValueError, "of a thread"):
+            _lib.check(_lib.lib.RF_ERROR_CANCELLED)
+
+    def test_a_library_that_is_not_there(self):
+        made = python("import ringfire", RINGFIRE_LIBRARY="/nowhere/libringfire.so.0")
+        self.assertNotEqual(made.returncode, 0)
+        self.assertIn("ImportError: ringfire's shared library cannot be loaded (", made.stderr)
+        self.assertIn("/nowhere/libringfire.so.0", made.stderr)
+
+    def test_a_library_beside_the_package(self):
+        library = os.environ["RINGFIRE_LIBRARY"]
+        with tempfile.TemporaryDirectory() as folder:
+            copy = pathlib.Path(folder) / "ringfire"
+            shutil.copytree(FOLDER, copy)
+            shutil.copy(library, copy / "libringfire.so.0")
+            made = python(
+                "import ringfire; print(open('/proc/self/maps').read())", RINGFIRE_LIBRARY="",
+                PYTHONPATH=folder)
+            self.assertEqual(made.returncode, 0, made.stderr)
+            self.assertIn(str(copy / "libringfire.so.0"), made.stdout)
+
+    def test_objects_that_are_left_at_the_end(self):
+        made = python("""
+import ringfire as rf
+strategy = rf.MirroredStrategy([rf.config.list_physical_devices()[0]])
+with strategy.scope():
+    keep = [rf.Variable([1.0]), rf.train.Checkpoint(v=rf.Variable([2.0]))]
+cycle = [keep]
+cycle.append(cycle)
+""")
+        self.assertEqual((made.returncode, made.stdout, made.stderr), (0, "", ""))
+
+    def test_types(self):
+        mypy = shutil.which("mypy")
+        if mypy is None:
+            self.skipTest("mypy is not installed")
+        made = subprocess.run(
+            [mypy, "--config-file", str(ROOT / "pyproject.toml"), "--cache-dir",
+             str(FOLDER.parent / "mypy"), str(FOLDER)], capture_output=True, text=True)
+        self.assertEqual(made.returncode, 0, made.stdout)
+
+    def test_version(self):
+        project = (ROOT / "pyproject.toml").read_text()
+        self.assertEqual(re.search(r'^version = "(.*)"$', project, re.M)[1], rf.__version__)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
