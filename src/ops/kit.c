@@ -452,8 +452,3 @@ bool rf_words_narrow(const rf_op_call *call, const rf_device_caps *caps)
     rf_op_call words = *call;
     return put_in_words(&words);
 }
-
-bool rf_word_texels_narrow(const rf_op_call *call, const rf_device_caps *caps)
-{
-    return rf_texels_narrow(call, caps) && rf_words_narrow(call, caps);
-}

@@ -275,9 +275,8 @@ bool rf_texels_narrow(const rf_op_call *call, const rf_device_caps *caps);
 /* For a call that copies elements as such, all of 16 bits and in even last dimensions: the same copies of words, each
  * of which holds two. Any other call comes back as it is. */
 rf_op_call rf_call_in_words(const rf_op_call *call);
-/* Whether that is another call: rf_kernel.narrow of kernels that plan it, without texels and with them. */
+/* Whether that is another call: rf_kernel.narrow of kernels that plan it. */
 bool rf_words_narrow(const rf_op_call *call, const rf_device_caps *caps);
-bool rf_word_texels_narrow(const rf_op_call *call, const rf_device_caps *caps);
 /* The outputs that are stored in the type of the inputs. */
 #define RF_STORES_16(outputs) .widen = rf_widen, .narrow = outputs
 
