@@ -408,13 +408,13 @@ uint32_t rf_type_word(rf_dtype dtype, const rf_device_caps *caps)
     return (uint32_t)dtype | (dtype == RF_F16 && reads ? READS_HALVES : 0);
 }
 
-bool rf_always_narrow(const rf_op_call *call, const rf_device_caps *caps)
+bool rf_always_narrow(const rf_op_call *call, const rf_device_caps *caps, const void *data)
 {
     (void)call, (void)caps;
     return true;
 }
 
-bool rf_texels_narrow(const rf_op_call *call, const rf_device_caps *caps)
+bool rf_texels_narrow(const rf_op_call *call, const rf_device_caps *caps, const void *data)
 {
     (void)call;
     return caps->driver == RF_DRIVER_LAVAPIPE;
@@ -446,7 +446,7 @@ rf_op_call rf_call_in_words(const rf_op_call *call)
     return put_in_words(&words) ? words : *call;
 }
 
-bool rf_words_narrow(const rf_op_call *call, const rf_device_caps *caps)
+bool rf_words_narrow(const rf_op_call *call, const rf_device_caps *caps, const void *data)
 {
     (void)caps;
     rf_op_call words = *call;

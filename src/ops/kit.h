@@ -35,7 +35,7 @@
 typedef double rf_score_fn(const rf_op_call *call, const rf_device_caps *caps, const void *data);
 typedef rf_result rf_plan_fn(const rf_op_call *call, const rf_device_caps *caps, const void *data,
                              rf_kernel_plan *plan);
-typedef bool rf_narrow_fn(const rf_op_call *call, const rf_device_caps *caps);
+typedef bool rf_narrow_fn(const rf_op_call *call, const rf_device_caps *caps, const void *data);
 
 static inline uint64_t rf_min(uint64_t a, uint64_t b)
 {
@@ -270,13 +270,13 @@ rf_result rf_cast_add(rf_kernel_plan *plan, const rf_device_caps *caps, rf_cast_
 rf_result rf_widen(const rf_kernel *kernel, const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan);
 /* rf_kernel.narrow of kernels that take all such calls, and of those that read other bits through texels of floats:
  * what drivers do to these is not said, but that lavapipe leaves them alone. */
-bool rf_always_narrow(const rf_op_call *call, const rf_device_caps *caps);
-bool rf_texels_narrow(const rf_op_call *call, const rf_device_caps *caps);
+bool rf_always_narrow(const rf_op_call *call, const rf_device_caps *caps, const void *data);
+bool rf_texels_narrow(const rf_op_call *call, const rf_device_caps *caps, const void *data);
 /* For a call that copies elements as such, all of 16 bits and in even last dimensions: the same copies of words, each
  * of which holds two. Any other call comes back as it is. */
 rf_op_call rf_call_in_words(const rf_op_call *call);
 /* Whether that is another call: rf_kernel.narrow of kernels that plan it. */
-bool rf_words_narrow(const rf_op_call *call, const rf_device_caps *caps);
+bool rf_words_narrow(const rf_op_call *call, const rf_device_caps *caps, const void *data);
 /* The outputs that are stored in the type of the inputs. */
 #define RF_STORES_16(outputs) .widen = rf_widen, .narrow = outputs
 

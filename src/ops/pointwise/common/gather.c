@@ -199,7 +199,7 @@ static double gather_score(const rf_op_call *call, const rf_device_caps *caps, c
 }
 
 /* Elements of 16 bits are copied two at a time. */
-bool rf_gather_narrow(const rf_op_call *call, const rf_device_caps *caps)
+bool rf_gather_narrow(const rf_op_call *call, const rf_device_caps *caps, const void *data)
 {
     (void)caps;
     return rf_gather_shape_of(call->attr, &call->in[0].shape, &call->in[1].shape).inner % 2 == 0;

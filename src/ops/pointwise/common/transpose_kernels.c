@@ -47,10 +47,10 @@ static bool transpose_matrices(const rf_transpose_layout *l, uint64_t *rows, uin
 
 enum { BLOCKS_SIDE = 16 };
 
-bool rf_transpose_narrow(const rf_op_call *call, const rf_device_caps *caps)
+bool rf_transpose_narrow(const rf_op_call *call, const rf_device_caps *caps, const void *data)
 {
     const int32_t last = call->in[0].shape.rank - 1;
-    return rf_words_narrow(call, caps) && ((const rf_transpose_attr *)call->attr)->perm[last] == last;
+    return rf_words_narrow(call, caps, data) && ((const rf_transpose_attr *)call->attr)->perm[last] == last;
 }
 
 static double blocks_score(const rf_op_call *call, const rf_device_caps *caps, const void *data)

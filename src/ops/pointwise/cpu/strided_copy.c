@@ -67,7 +67,7 @@ rf_result rf_copies_texels_plan(const rf_op_call *call, const rf_device_caps *ca
     return RF_OK;
 }
 
-bool rf_copies_texels_narrow(const rf_op_call *call, const rf_device_caps *caps)
+bool rf_copies_texels_narrow(const rf_op_call *call, const rf_device_caps *caps, const void *data)
 {
-    return rf_texels_narrow(call, caps) && rf_copies_narrow(call, caps);
+    return rf_texels_narrow(call, caps, data) && rf_copies_narrow(call, caps, data);
 }

@@ -27,7 +27,7 @@ rf_result rf_transpose_texels_plan(const rf_op_call *call, const rf_device_caps 
     return RF_OK;
 }
 
-bool rf_transpose_texels_narrow(const rf_op_call *call, const rf_device_caps *caps)
+bool rf_transpose_texels_narrow(const rf_op_call *call, const rf_device_caps *caps, const void *data)
 {
-    return rf_transpose_narrow(call, caps) && rf_texels_narrow(call, caps);
+    return rf_transpose_narrow(call, caps, data) && rf_texels_narrow(call, caps, data);
 }

@@ -171,7 +171,7 @@ rf_result rf_batch_plan(const rf_op_call *call, const rf_device_caps *caps, cons
 }
 
 /* The means are f32. */
-bool rf_batch_narrow(const rf_op_call *call, const rf_device_caps *caps)
+bool rf_batch_narrow(const rf_op_call *call, const rf_device_caps *caps, const void *data)
 {
     return call->op->role == RF_BATCH_MOMENTS || call->in[2].dtype == RF_F32;
 }

@@ -48,7 +48,7 @@ bool rf_layer_norm_job(const rf_op_call *call, const rf_device_caps *caps, const
 }
 
 /* Tensors with one number a row stay f32. */
-bool rf_layer_norm_narrow(const rf_op_call *call, const rf_device_caps *caps)
+bool rf_layer_norm_narrow(const rf_op_call *call, const rf_device_caps *caps, const void *data)
 {
     return call->op->role != RF_LAYER_NORM_GRAD || (call->in[2].dtype == RF_F32 && call->in[3].dtype == RF_F32);
 }

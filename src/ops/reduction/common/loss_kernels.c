@@ -52,7 +52,7 @@ bool rf_loss_job(const rf_op_call *call, const rf_device_caps *caps, const void 
 }
 
 /* Two gradients are a word, and what flows in is read as f32. */
-bool rf_loss_narrow(const rf_op_call *call, const rf_device_caps *caps)
+bool rf_loss_narrow(const rf_op_call *call, const rf_device_caps *caps, const void *data)
 {
     const bool grad = call->n_in == 3;
     return !grad ||

@@ -145,7 +145,7 @@ static bool is_narrow(const rf_op_call *call)
     return rf_dtype_is_narrow(call->out[0].dtype);
 }
 
-static bool pool_narrow(const rf_op_call *call, const rf_device_caps *caps)
+static bool pool_narrow(const rf_op_call *call, const rf_device_caps *caps, const void *data)
 {
     return is_narrow(call);
 }
