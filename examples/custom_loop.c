@@ -196,12 +196,13 @@ static int batched(rf_dataset **data, uint32_t batch_size, uint64_t shuffle_seed
 {
     rf_dataset *in = *data, *out = NULL;
     rf_result r = RF_OK;
-    if (shuffle) r = rf_dataset_shuffle(in, (uint64_t)rf_dataset_cardinality(in), shuffle_seed, true, &out);
+    if (shuffle)
+        r = rf_dataset_shuffle(in, (uint64_t)rf_dataset_cardinality(in), shuffle_seed, RF_SHUFFLE_EACH_PASS, &out);
     if (shuffle && r == RF_OK) {
         rf_dataset_destroy(&in);
         in = out;
     }
-    if (r == RF_OK) r = rf_dataset_batch(in, batch_size, false, &out);
+    if (r == RF_OK) r = rf_dataset_batch(in, batch_size, RF_REMAINDER_KEEP, &out);
     rf_dataset_destroy(&in);
     *data = NULL;
     if (r == RF_OK) r = rf_dataset_prefetch(out, 2, data);
@@ -219,10 +220,14 @@ static int create_objects(const example_options *options, app *a)
         a->strategy, &(rf_optimizer_params){ .kind = RF_OPTIMIZER_ADAM, .learning_rate = options->learning_rate },
         &a->optimizer));
     const rf_metric_kind accuracy = RF_METRIC_SPARSE_CATEGORICAL_ACCURACY;
-    TRY(rf_metric_create(a->strategy, RF_METRIC_MEAN, "train_loss", &a->train_loss));
-    TRY(rf_metric_create(a->strategy, accuracy, "train_accuracy", &a->train_accuracy));
-    TRY(rf_metric_create(a->strategy, RF_METRIC_MEAN, "test_loss", &a->test_loss));
-    TRY(rf_metric_create(a->strategy, accuracy, "test_accuracy", &a->test_accuracy));
+    TRY(rf_metric_create(a->strategy, &(rf_metric_params){ .kind = RF_METRIC_MEAN, .name = "train_loss" },
+                         &a->train_loss));
+    TRY(rf_metric_create(a->strategy, &(rf_metric_params){ .kind = accuracy, .name = "train_accuracy" },
+                         &a->train_accuracy));
+    TRY(rf_metric_create(a->strategy, &(rf_metric_params){ .kind = RF_METRIC_MEAN, .name = "test_loss" },
+                         &a->test_loss));
+    TRY(rf_metric_create(a->strategy, &(rf_metric_params){ .kind = accuracy, .name = "test_accuracy" },
+                         &a->test_accuracy));
     return create_functions(a);
 }
 
@@ -247,7 +252,7 @@ static int run(const example_options *options, app *a)
     if (distribute_training(options, a) < 0) return -1;
     if (example_distribute(a->strategy, &a->test_data) < 0) return -1;
     if (create_objects(options, a) < 0) return -1;
-    example_print("%llu parameters, global batch %u\n", (unsigned long long)rf_model_count_params(a->model),
+    example_print("%llu parameters, global batch %u\n", (unsigned long long)rf_model_num_params(a->model),
                   global_batch);
     if (open_checkpoints(options, a) < 0) return -1;
     return train(options, a);

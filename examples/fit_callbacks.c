@@ -65,8 +65,8 @@ static int prepare(rf_dataset **data, uint32_t batch_size, uint64_t seed, bool s
     rf_dataset *cached = NULL, *shuffled = NULL, *out = NULL;
     const int64_t count = rf_dataset_cardinality(*data);
     rf_result r = rf_dataset_cache(*data, &cached);
-    if (r == RF_OK && shuffle) r = rf_dataset_shuffle(cached, (uint64_t)count, seed, true, &shuffled);
-    if (r == RF_OK) r = rf_dataset_batch(shuffle ? shuffled : cached, batch_size, false, &out);
+    if (r == RF_OK && shuffle) r = rf_dataset_shuffle(cached, (uint64_t)count, seed, RF_SHUFFLE_EACH_PASS, &shuffled);
+    if (r == RF_OK) r = rf_dataset_batch(shuffle ? shuffled : cached, batch_size, RF_REMAINDER_KEEP, &out);
     rf_dataset_destroy(&cached);
     rf_dataset_destroy(&shuffled);
     rf_dataset_destroy(data);
@@ -99,7 +99,7 @@ static int create_callbacks(const example_options *options, app *a)
     a->num_callbacks++;
     TRY(rf_callback_create(&(rf_callback_fns){ .on_epoch_end = print_rate }, NULL, &a->callbacks[a->num_callbacks]));
     a->num_callbacks++;
-    TRY(rf_callback_rate(print_speed, NULL, &a->callbacks[a->num_callbacks]));
+    TRY(rf_callback_throughput(print_speed, NULL, &a->callbacks[a->num_callbacks]));
     a->num_callbacks++;
     if (options->checkpoint_dir && add_checkpoints(options, a) < 0) return -1;
     if (!options->logdir) return 0;

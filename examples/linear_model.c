@@ -18,9 +18,9 @@ typedef struct app {
 static rf_result train_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *user)
 {
     const app *a = user;
-    const rf_tensor product = rf_matmul(t, in[0], rf_variable_tensor(t, a->weights), false, false);
+    const rf_tensor product = rf_matmul(t, in[0], rf_variable_tensor(t, a->weights), RF_TRANSPOSE_NONE);
     const rf_tensor logits = rf_add(t, product, rf_variable_tensor(t, a->biases));
-    const rf_tensor losses = rf_categorical_crossentropy(t, in[1], logits, true);
+    const rf_tensor losses = rf_categorical_crossentropy(t, in[1], logits, RF_LOGITS);
     out[0] = rf_compute_average_loss(t, losses, NULL);
     rf_variable *const variables[] = { a->weights, a->biases };
     rf_optimizer_minimize(t, a->optimizer, out[0], (rf_variable_list){ variables, 2 });

@@ -33,8 +33,8 @@ static int prepare(rf_dataset **data, uint32_t batch_size, uint64_t seed, bool t
     rf_dataset *one_hot = NULL, *shuffled = NULL, *out = NULL;
     const uint64_t count = (uint64_t)rf_dataset_cardinality(*data);
     rf_result r = rf_dataset_map_one_hot(*data, 1, 10, &one_hot);
-    if (r == RF_OK && training) r = rf_dataset_shuffle(one_hot, count, seed, true, &shuffled);
-    if (r == RF_OK) r = rf_dataset_batch(training ? shuffled : one_hot, batch_size, false, &out);
+    if (r == RF_OK && training) r = rf_dataset_shuffle(one_hot, count, seed, RF_SHUFFLE_EACH_PASS, &shuffled);
+    if (r == RF_OK) r = rf_dataset_batch(training ? shuffled : one_hot, batch_size, RF_REMAINDER_KEEP, &out);
     rf_dataset_destroy(&one_hot);
     rf_dataset_destroy(&shuffled);
     rf_dataset_destroy(data);

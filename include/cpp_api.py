@@ -106,9 +106,14 @@ BY_HAND = {"rf_model_create_sequential", "rf_model_add_layer", "rf_model_fit", "
            "rf_model_builder_finish", "rf_variable_read", "rf_variable_assign", "rf_strategy_run",
            "rf_strategy_reduce", "rf_iterator_next", "rf_gradients", "rf_transpose",
            "rf_variable_tensor", "rf_checkpoint_add_iterator"}
-# Defaults of last arguments whose zero is not the usual value, or not that of a bool.
-DEFAULTS = {"reshuffle_each_iteration": "true", "seed": "0", "epsilon": "0",
-            "sample_weight": "{}", "step": "{}"}
+# Defaults of last arguments, by their name and by their type.
+DEFAULTS = {"seed": "0", "epsilon": "0", "sample_weight": "{}", "step": "{}"}
+USUAL = {"bool": "false", "rf_shuffle_mode": "RF_SHUFFLE_EACH_PASS",
+         "rf_batch_remainder": "RF_REMAINDER_KEEP", "rf_matmul_transpose": "RF_TRANSPOSE_NONE",
+         "rf_reduced_dims": "RF_DROP_DIMS", "rf_scan_form": "RF_SCAN_INCLUSIVE",
+         "rf_sort_order": "RF_ASCENDING", "rf_gelu_form": "RF_GELU_ERF",
+         "rf_prediction_form": "RF_PROBABILITIES", "rf_ignore_mode": "RF_IGNORE_SILENTLY",
+         "rf_csv_log_mode": "RF_CSV_LOG_REPLACE", "rf_bias_use": "RF_WITH_BIAS"}
 SCALARS = r"(bool|float|double|u?int(8|32|64)_t|size_t)"
 RESERVED = {"default", "operator", "delete", "new", "class", "switch", "export", "register"}
 
@@ -217,7 +222,7 @@ class Function:
         elif re.search(r"\*|_fn$", kind):
             return False
         else:
-            default = DEFAULTS.get(name) or {"bool": "false"}.get(kind)
+            default = DEFAULTS.get(name) or USUAL.get(kind)
             self.take("%s %s" % (kind, name), name, default)
         return True
 

@@ -107,8 +107,8 @@ static rf_result product_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, 
 {
     const probe *p = user;
     (void)in;
-    const rf_tensor product = rf_matmul(t, rf_variable_tensor(t, p->a), rf_variable_tensor(t, p->b), false, false);
-    out[0] = rf_reduce_sum(t, product, NULL, 0, false);
+    const rf_tensor product = rf_matmul(t, rf_variable_tensor(t, p->a), rf_variable_tensor(t, p->b), RF_TRANSPOSE_NONE);
+    out[0] = rf_reduce_sum(t, product, NULL, 0, RF_DROP_DIMS);
     return rf_trace_status(t);
 }
 
@@ -116,7 +116,7 @@ static rf_result read_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, voi
 {
     const probe *p = user;
     (void)in;
-    out[0] = rf_reduce_sum(t, rf_variable_tensor(t, p->a), NULL, 0, false);
+    out[0] = rf_reduce_sum(t, rf_variable_tensor(t, p->a), NULL, 0, RF_DROP_DIMS);
     return rf_trace_status(t);
 }
 
@@ -125,7 +125,7 @@ static rf_result exchange_step(rf_trace *t, const rf_tensor *in, rf_tensor *out,
     const probe *p = user;
     (void)in;
     const rf_tensor sum = rf_all_replica_sum(t, rf_variable_tensor(t, p->a));
-    out[0] = rf_reduce_sum(t, rf_slice(t, sum, (int64_t[]){ 0 }, (int64_t[]){ 1 }, NULL, 1), NULL, 0, false);
+    out[0] = rf_reduce_sum(t, rf_slice(t, sum, (int64_t[]){ 0 }, (int64_t[]){ 1 }, NULL, 1), NULL, 0, RF_DROP_DIMS);
     return rf_trace_status(t);
 }
 

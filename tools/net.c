@@ -45,7 +45,9 @@ rf_result bench_net_create_cnn(bench_net *n, uint32_t count, rf_dtype mixed)
     TRY(bench_cnn_layers(layers));
     TRY(rf_model_create_sequential(n->strategy, layers, BENCH_CNN_LAYERS, &image, &n->model));
     TRY(bench_net_create_optimizer(n, &(rf_optimizer_params){ .kind = RF_OPTIMIZER_ADAM }, mixed));
-    TRY(rf_metric_create(n->strategy, RF_METRIC_SPARSE_CATEGORICAL_ACCURACY, "accuracy", &n->accuracy));
+    TRY(rf_metric_create(n->strategy,
+                         &(rf_metric_params){ .kind = RF_METRIC_SPARSE_CATEGORICAL_ACCURACY, .name = "accuracy" },
+                         &n->accuracy));
     TRY(bench_net_create_step(n));
     return bench_net_make_batch(n, count, RF_SHAPE(-1, BENCH_SIDE, BENCH_SIDE, 1), BENCH_CLASSES);
 }
@@ -54,7 +56,7 @@ static rf_result train_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, vo
 {
     const bench_net *n = user;
     const rf_tensor logits = rf_model_call(t, n->model, in[0], RF_TRAINING);
-    out[0] = rf_compute_average_loss(t, rf_sparse_categorical_crossentropy(t, in[1], logits, true), NULL);
+    out[0] = rf_compute_average_loss(t, rf_sparse_categorical_crossentropy(t, in[1], logits, RF_LOGITS), NULL);
     rf_optimizer_minimize(t, n->optimizer, out[0], rf_model_variables(n->model));
     if (n->accuracy) rf_metric_update(t, n->accuracy, in[1], logits, (rf_tensor){ 0 });
     return rf_trace_status(t);

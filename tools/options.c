@@ -36,7 +36,7 @@ unsigned long option_number(const struct argp_state *state, const char *name, co
 double option_real(const struct argp_state *state, const char *name, const char *text, double least, double most)
 {
     char *end = NULL;
-    const double value = rf_number_read(text, &end);
+    const double value = rf_number_parse(text, &end);
     if (!text[0] || *end || !(value >= least && value <= most))
         argp_error(state, "%s is '%s', not a number of %g to %g", name, text, least, most);
     return value;
@@ -45,7 +45,7 @@ double option_real(const struct argp_state *state, const char *name, const char 
 double option_seconds(const struct argp_state *state, const char *name, const char *text, double least)
 {
     char *end = NULL;
-    const double value = rf_number_read(text, &end);
+    const double value = rf_number_parse(text, &end);
     if (!text[0] || *end || !(value >= least && value <= 1e6))
         argp_error(state, "%s is '%s', not a number of seconds from %g to %g", name, text, least, 1e6);
     return value;

@@ -72,6 +72,9 @@ NUMBERS = {
     "int64_t": "int",
     "uint64_t": "int",
 }
+# Enumerations that Python's users know as booleans of these names, with the same values.
+BOOLEANS = {"rf_gelu_form": ["approximate"], "rf_prediction_form": ["from_logits"],
+            "rf_matmul_transpose": ["transpose_a", "transpose_b"]}
 # What a call leaves out. Numbers for which the header says what 0 means have 0.
 DEFAULTS = {
     "bool": "False",
@@ -106,6 +109,11 @@ def comments(text):
     return found
 
 
+def pythonic(parameters):
+    for kind, p in parameters:
+        yield from (("bool", b) for b in BOOLEANS[kind]) if kind in BOOLEANS else [(kind, p)]
+
+
 def simple(name, result, parameters):
     """Whether a function takes tensors and numbers only, and makes one tensor."""
     return (result == "rf_tensor" and name not in BY_HAND and parameters
@@ -128,9 +136,11 @@ def function(name, parameters, comment):
         passed.append("t.take(%s, %r)" % (p, p) if kind == "rf_tensor" else p)
     tensors = [p for kind, p in parameters[1:] if kind == "rf_tensor"]
     doc = textwrap.indent('"""%s"""' % (comment + ("\n" if "\n" in comment else "")), "    ")
-    return "\n\n@operation\ndef %s(%s) -> Tensor:\n%s\n    t = trace_of(%s, %s)\n    return t.made(lib.rf_%s(%s))\n" % (
-        name, ", ".join(arguments), doc, repr(name), ", ".join(tensors) or "None", name, ", ".join(
-            ["t.pointer"] + passed))
+    given = ", ".join(["t.pointer"] + passed)
+    given = given.replace("transpose_a, transpose_b", "transpose_a + 2 * transpose_b")
+    return ("\n\n@operation\ndef %s(%s) -> Tensor:\n%s\n    t = trace_of(%s, %s)\n"
+            "    return t.made(lib.rf_%s(%s))\n" % (name, ", ".join(arguments), doc, repr(name),
+                                                   ", ".join(tensors) or "None", name, given))
 
 
 OPS_HEAD = '''# SPDX-License-Identifier: Apache-2.0
@@ -149,8 +159,10 @@ def write_ops(headers, out):
     text = path.read_text()
     documented = comments(text)
     plain = re.sub(r"/\*.*?\*/", "", text, flags=re.S)
-    made = [(name[3:], parameters) for result, name, parameters in headers.functions(plain)
-            if simple(name[3:], result, parameters)]
+    made = [(name, parameters) for name, result, parameters in
+            ((name[3:], result, list(pythonic(parameters)))
+             for result, name, parameters in headers.functions(plain))
+            if simple(name, result, parameters)]
     out.write_text(OPS_HEAD + "__all__ = %s\n" % textwrap.fill(
         repr(sorted(name for name, _ in made)), 98, subsequent_indent="    ") + "".join(
             function(name, parameters, documented[name]) for name, parameters in made))

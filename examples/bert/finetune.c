@@ -24,12 +24,12 @@ static int batch_passages(tuning *u, uint64_t seed, bool shuffled, rf_dataset **
     const uint32_t rows = u->settings->tuning_batch * rf_strategy_num_replicas_in_sync(u->strategy);
     rf_dataset *next = NULL;
     if (shuffled) {
-        const rf_result r = rf_dataset_shuffle(*data, u->num_train, seed, true, &next);
+        const rf_result r = rf_dataset_shuffle(*data, u->num_train, seed, RF_SHUFFLE_EACH_PASS, &next);
         rf_dataset_destroy(data);
         TRY(r);
         *data = next;
     }
-    const rf_result r = rf_dataset_batch(*data, rows, false, &next);
+    const rf_result r = rf_dataset_batch(*data, rows, RF_REMAINDER_KEEP, &next);
     rf_dataset_destroy(data);
     TRY(r);
     *data = next;

@@ -112,16 +112,16 @@ static rf_result forward(rf_trace *t, rf_model *model, const rf_tensor *in, rf_t
 static rf_tensor mean_of_own(rf_trace *t, rf_tensor words, rf_tensor weights)
 {
     const int32_t axis = 1;
-    const rf_tensor sums = rf_reduce_sum(t, rf_multiply(t, words, weights), &axis, 1, false);
-    const rf_tensor each = rf_reduce_mean(t, rf_reduce_sum(t, weights, &axis, 1, false), NULL, 0, false);
+    const rf_tensor sums = rf_reduce_sum(t, rf_multiply(t, words, weights), &axis, 1, RF_DROP_DIMS);
+    const rf_tensor each = rf_reduce_mean(t, rf_reduce_sum(t, weights, &axis, 1, RF_DROP_DIMS), NULL, 0, RF_DROP_DIMS);
     return rf_compute_average_loss(t, rf_divide(t, sums, each), NULL);
 }
 
 rf_tensor bert_pretraining_loss(rf_trace *t, const rf_tensor outputs[2], rf_tensor ids, rf_tensor weights,
                                 rf_tensor labels, bool own_words)
 {
-    const rf_tensor words = rf_sparse_categorical_crossentropy(t, ids, outputs[0], true);
-    const rf_tensor next = rf_sparse_categorical_crossentropy(t, labels, outputs[1], true);
+    const rf_tensor words = rf_sparse_categorical_crossentropy(t, ids, outputs[0], RF_LOGITS);
+    const rf_tensor next = rf_sparse_categorical_crossentropy(t, labels, outputs[1], RF_LOGITS);
     const rf_tensor masked = own_words ? mean_of_own(t, words, weights) : rf_compute_weighted_loss(t, words, weights);
     return rf_add(t, masked, rf_compute_average_loss(t, next, NULL));
 }
@@ -226,7 +226,7 @@ static rf_layer *make_masked(maker *k)
 {
     rf_layer *layer = NULL;
     if (k->result < 0) return NULL;
-    const rf_result r = rf_layer_embedding_head(k->b->words, false, "masked_words", &layer);
+    const rf_result r = rf_layer_embedding_head(k->b->words, RF_WITH_BIAS, "masked_words", &layer);
     return adopt(k, r, layer);
 }
 

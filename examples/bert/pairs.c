@@ -163,7 +163,7 @@ int pairs_dataset(pair_maker *p, uint64_t seed, bool shuffled, rf_dataset **out)
         *out = next;
         return 0;
     }
-    r = rf_dataset_shuffle(next, p->num_starts, seed, true, out);
+    r = rf_dataset_shuffle(next, p->num_starts, seed, RF_SHUFFLE_EACH_PASS, out);
     rf_dataset_destroy(&next);
     TRY(r);
     return 0;

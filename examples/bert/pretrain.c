@@ -40,7 +40,7 @@ static rf_tensor compute_loss(rf_trace *t, const pretraining *p, const rf_tensor
     const rf_tensor inputs[] = { in[PAIR_TOKENS], in[PAIR_SEGMENTS], in[PAIR_POSITIONS] };
     rf_tensor logits[2];
     (void)rf_model_apply(t, bert_model(p->bert), inputs, 3, mode, logits, 2);
-    const rf_tensor each = rf_sparse_categorical_crossentropy(t, in[PAIR_WORDS], logits[0], true);
+    const rf_tensor each = rf_sparse_categorical_crossentropy(t, in[PAIR_WORDS], logits[0], RF_LOGITS);
     rf_metric_update(t, training ? p->loss : p->test_loss, no_tensor, each, in[PAIR_WEIGHTS]);
     rf_metric_update(t, training ? p->accuracy : p->test_accuracy, in[PAIR_WORDS], logits[0], in[PAIR_WEIGHTS]);
     rf_metric_update(t, training ? p->next : p->test_next, in[PAIR_LABEL], logits[1], no_tensor);
@@ -80,12 +80,15 @@ static int create_objects(const example_options *options, pretraining *p)
     const rf_function_params test = { .step = test_step, .user = p, .num_outputs = 1, .name = "test_step" };
     const rf_metric_kind accuracy = RF_METRIC_SPARSE_CATEGORICAL_ACCURACY;
     if (create_optimizer(options, p) < 0) return -1;
-    TRY(rf_metric_create(p->strategy, RF_METRIC_MEAN, "loss", &p->loss));
-    TRY(rf_metric_create(p->strategy, accuracy, "accuracy", &p->accuracy));
-    TRY(rf_metric_create(p->strategy, accuracy, "next_sentence", &p->next));
-    TRY(rf_metric_create(p->strategy, RF_METRIC_MEAN, "test_loss", &p->test_loss));
-    TRY(rf_metric_create(p->strategy, accuracy, "test_accuracy", &p->test_accuracy));
-    TRY(rf_metric_create(p->strategy, accuracy, "test_next_sentence", &p->test_next));
+    TRY(rf_metric_create(p->strategy, &(rf_metric_params){ .kind = RF_METRIC_MEAN, .name = "loss" }, &p->loss));
+    TRY(rf_metric_create(p->strategy, &(rf_metric_params){ .kind = accuracy, .name = "accuracy" }, &p->accuracy));
+    TRY(rf_metric_create(p->strategy, &(rf_metric_params){ .kind = accuracy, .name = "next_sentence" }, &p->next));
+    TRY(rf_metric_create(p->strategy, &(rf_metric_params){ .kind = RF_METRIC_MEAN, .name = "test_loss" },
+                         &p->test_loss));
+    TRY(rf_metric_create(p->strategy, &(rf_metric_params){ .kind = accuracy, .name = "test_accuracy" },
+                         &p->test_accuracy));
+    TRY(rf_metric_create(p->strategy, &(rf_metric_params){ .kind = accuracy, .name = "test_next_sentence" },
+                         &p->test_next));
     TRY(rf_function_create(p->strategy, &train, &p->train_function));
     TRY(rf_function_create(p->strategy, &test, &p->test_function));
     return 0;
@@ -97,7 +100,7 @@ static int create_objects(const example_options *options, pretraining *p)
 static int batch_data(pretraining *p, uint32_t rows, uint64_t most, rf_dataset **data)
 {
     rf_dataset *batched = NULL, *taken = NULL;
-    rf_result r = rf_dataset_batch(*data, rows, false, &batched);
+    rf_result r = rf_dataset_batch(*data, rows, RF_REMAINDER_KEEP, &batched);
     rf_dataset_destroy(data);
     if (r >= 0 && most) {
         r = rf_dataset_take(batched, most, &taken);
@@ -307,8 +310,7 @@ static int run_pretraining(const example_options *options, const corpus *c, cons
     if (create_objects(options, p) < 0) return -1;
     example_print("%d layers, %d wide, %llu parameters, global batch %u; %u pairs to train on, unigram entropy of what "
                   "is held out: %.4f\n",
-                  (int)config->layers, (int)config->width,
-                  (unsigned long long)rf_model_count_params(bert_model(p->bert)),
+                  (int)config->layers, (int)config->width, (unsigned long long)rf_model_num_params(bert_model(p->bert)),
                   options->batch_size * rf_strategy_num_replicas_in_sync(p->strategy), p->makers[0].num_starts,
                   corpus_unigram_entropy(c));
     if (p->served) return train_with_servers(options, p);

@@ -125,7 +125,7 @@ uint64_t example_parse_count(struct argp_state *state, const char *text, uint64_
 double example_parse_rate(struct argp_state *state, const char *text)
 {
     char *end;
-    const double value = rf_number_read(text, &end);
+    const double value = rf_number_parse(text, &end);
     if (end == text || *end || !(value > 0) || !isfinite(value))
         argp_error(state, "'%s' is not a positive learning rate", text);
     return value;

@@ -132,11 +132,12 @@ static int prepare(rf_dataset **data, const example_options *options, const imag
     if (training) {
         augment.flip = true;
         augment.pad = 4;
-        TRY(replace(rf_dataset_shuffle(*data, (uint64_t)rf_dataset_cardinality(*data), options->seed, true, &next),
+        TRY(replace(rf_dataset_shuffle(*data, (uint64_t)rf_dataset_cardinality(*data), options->seed,
+                                       RF_SHUFFLE_EACH_PASS, &next),
                     data, &next));
     }
     TRY(replace(rf_dataset_map_augment(*data, 0, options->seed, &augment, &next), data, &next));
-    TRY(replace(rf_dataset_batch(*data, batch, false, &next), data, &next));
+    TRY(replace(rf_dataset_batch(*data, batch, RF_REMAINDER_KEEP, &next), data, &next));
     return 0;
 }
 
@@ -247,7 +248,7 @@ static int run(const example_options *options, app *a)
     TRY(trainer->create(a->strategy, &wanted, &a->network));
     if (count_steps(options, batch, a) < 0 || create_optimizer(options, a) < 0) return -1;
     example_print("%llu parameters, %llu steps of %llu images\n",
-                  (unsigned long long)rf_model_count_params(trainer->model(a->network)), (unsigned long long)a->steps,
+                  (unsigned long long)rf_model_num_params(trainer->model(a->network)), (unsigned long long)a->steps,
                   (unsigned long long)a->batch);
     return train(options, a);
 }

@@ -36,7 +36,7 @@ static rf_result train_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, vo
     int32_t axes[RF_MAX_RANK];
     const uint32_t rank = (uint32_t)rf_tensor_shape(t, losses).rank;
     for (uint32_t i = 1; i < rank; i++) axes[i - 1] = (int32_t)i;
-    if (rank > 1) losses = rf_reduce_mean(t, losses, axes, rank - 1, false); /* of an example, as fit does */
+    if (rank > 1) losses = rf_reduce_mean(t, losses, axes, rank - 1, RF_DROP_DIMS); /* of an example, as fit does */
     const rf_tensor penalty = rf_scale_regularization_loss(t, rf_model_regularization_loss(t, s->model));
     out[0] = rf_add(t, rf_compute_average_loss(t, losses, NULL), penalty);
     rf_optimizer_minimize(t, s->minimizer, out[0], rf_model_variables(s->model));

@@ -215,6 +215,6 @@ const char *text_of(const text *t, int32_t token, size_t *size)
 int text_windows(const text *t, uint64_t begin, uint64_t end, uint32_t length, uint32_t step, rf_dataset **out)
 {
     const rf_array tokens = { RF_I32, RF_SHAPE((int64_t)(end - begin)), t->tokens + begin };
-    TRY(rf_dataset_windows(&tokens, length, step, out));
+    TRY(rf_dataset_from_tokens(&tokens, length, step, out));
     return 0;
 }

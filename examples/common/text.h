@@ -39,7 +39,7 @@ int text_encode(const text *t, const char *other, int32_t **tokens, uint64_t *co
 /* The bytes of a token. */
 const char *text_of(const text *t, int32_t token, size_t *size);
 
-/* Windows of tokens [begin, end) of `t`, as rf_dataset_windows() makes them of all. */
+/* Windows of tokens [begin, end) of `t`, as rf_dataset_from_tokens() makes them of all. */
 int text_windows(const text *t, uint64_t begin, uint64_t end, uint32_t length, uint32_t step, rf_dataset **out);
 
 #endif

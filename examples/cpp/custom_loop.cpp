@@ -23,10 +23,12 @@ struct trainer {
         : strategy(on), model(rf::model::sequential(strategy, layers(), rf::shape(28, 28, 1))),
           optimizer(rf::optimizer::create(strategy,
                                           rf::optimizer_params().kind(RF_OPTIMIZER_ADAM).learning_rate(learning_rate))),
-          train_loss(rf::metric::create(strategy, RF_METRIC_MEAN, "train_loss")),
-          train_accuracy(rf::metric::create(strategy, RF_METRIC_SPARSE_CATEGORICAL_ACCURACY, "train_accuracy")),
-          test_loss(rf::metric::create(strategy, RF_METRIC_MEAN, "test_loss")),
-          test_accuracy(rf::metric::create(strategy, RF_METRIC_SPARSE_CATEGORICAL_ACCURACY, "test_accuracy"))
+          train_loss(rf::metric::create(strategy, rf::metric_params().kind(RF_METRIC_MEAN).name("train_loss"))),
+          train_accuracy(rf::metric::create(
+              strategy, rf::metric_params().kind(RF_METRIC_SPARSE_CATEGORICAL_ACCURACY).name("train_accuracy"))),
+          test_loss(rf::metric::create(strategy, rf::metric_params().kind(RF_METRIC_MEAN).name("test_loss"))),
+          test_accuracy(rf::metric::create(
+              strategy, rf::metric_params().kind(RF_METRIC_SPARSE_CATEGORICAL_ACCURACY).name("test_accuracy")))
     {
         test_step = rf::function::create(
             strategy,
@@ -124,7 +126,7 @@ static int train(const example_options &options, rf_strategy *strategy)
             return loss;
         },
         rf::function_params().name("train_step").training(true));
-    example_print("%llu parameters, global batch %u\n", static_cast<unsigned long long>(t.model.count_params()),
+    example_print("%llu parameters, global batch %u\n", static_cast<unsigned long long>(t.model.num_params()),
                   global_batch);
 
     rf::iterator position; /* of the epoch that was interrupted */

@@ -147,7 +147,7 @@ struct gpt {
     }
     rf::tensor classify(const rf::tensor &x)
     {
-        return matmul(cast(normalize(x, last_norm), RF_F32), tokens.in(x.trace()), false, true);
+        return matmul(cast(normalize(x, last_norm), RF_F32), tokens.in(x.trace()), RF_TRANSPOSE_B);
     }
 
     config c;
@@ -231,7 +231,7 @@ static void train(const example_options &options, const settings &s, const text 
     const uint32_t batch = options.batch_size * strategy.num_replicas_in_sync();
     const rf::dataset all = windows(corpus, 0, border, s.model.block, 1);
     const rf::dataset train_data =
-        all.shuffle(static_cast<uint64_t>(all.cardinality()), options.seed).batch(batch, true);
+        all.shuffle(static_cast<uint64_t>(all.cardinality()), options.seed).batch(batch, RF_REMAINDER_DROP);
     const uint64_t places = corpus.length - border > block ? corpus.length - border - block : 1;
     const rf::dataset held_out = windows(corpus, border, corpus.length, s.model.block, places / 240 + 1).batch(batch);
 

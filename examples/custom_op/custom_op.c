@@ -33,7 +33,7 @@ static rf_result make_data(rf_dataset **out)
                                 { .dtype = RF_F32, .shape = RF_SHAPE(EXAMPLES, 1), .data = y } };
     rf_dataset *slices = NULL;
     rf_result r = rf_dataset_from_arrays(&(rf_dataset_arrays_params){ .arrays = arrays, .num_arrays = 2 }, &slices);
-    if (r >= 0) r = rf_dataset_batch(slices, BATCH, true, out);
+    if (r >= 0) r = rf_dataset_batch(slices, BATCH, RF_REMAINDER_DROP, out);
     rf_dataset_destroy(&slices);
     return r;
 }

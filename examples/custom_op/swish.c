@@ -47,7 +47,7 @@ static rf_result trace_gradient(rf_trace *t, const rf_custom_gradient *g, rf_ten
     const int64_t columns = rf_tensor_shape(t, g->inputs[1]).dim[0];
     const int32_t rows = 0;
     if (g->needed[1])
-        input_gradients[1] = rf_reduce_sum(t, rf_reshape(t, out[1], RF_SHAPE(-1, columns)), &rows, 1, false);
+        input_gradients[1] = rf_reduce_sum(t, rf_reshape(t, out[1], RF_SHAPE(-1, columns)), &rows, 1, RF_DROP_DIMS);
     return rf_trace_status(t);
 }
 
@@ -114,22 +114,22 @@ void swish_destroy(swish_ops *ops)
 
 /* ---- the layer ---- */
 
-static rf_result build_layer(rf_layer *layer, const rf_custom_tensor *inputs, uint32_t num_inputs, void *state)
+static rf_result build_layer(rf_layer *layer, const rf_custom_tensor *inputs, uint32_t num_inputs, void *user)
 {
     (void)num_inputs;
-    (void)state;
+    (void)user;
     const rf_shape *x = &inputs[0].shape;
-    return rf_custom_layer_variable(
+    return rf_custom_layer_add_variable(
         layer, &(rf_custom_variable_params){ .name = "beta",
                                              .shape = RF_SHAPE(x->dim[x->rank - 1]),
                                              .initializer = { .kind = RF_INIT_CONSTANT, .a = 1.0f } });
 }
 
 static rf_result call_layer(rf_trace *t, const rf_layer *layer, const rf_tensor *inputs, rf_tensor *outputs,
-                            rf_mode mode, void *state)
+                            rf_mode mode, void *user)
 {
     (void)mode;
-    const swish_ops *ops = state;
+    const swish_ops *ops = user;
     const rf_tensor in[] = { inputs[0], rf_variable_tensor(t, rf_layer_variable(layer, "beta")) };
     if (ops) return rf_custom_op_call(t, ops->forward, NULL, in, 2, outputs, 1);
     outputs[0] = rf_multiply(t, in[0], rf_sigmoid(t, rf_multiply(t, in[0], in[1])));
@@ -142,12 +142,12 @@ rf_result swish_layer(const swish_ops *ops, const char *name, rf_layer **out)
                                                       .name = name,
                                                       .build = build_layer,
                                                       .call = call_layer,
-                                                      .state = (void *)(uintptr_t)ops,
+                                                      .user = (void *)(uintptr_t)ops,
                                                       .config = ops ? "shader" : "built-in" },
                            out);
 }
 
-static rf_result make_layer(const char *name, const char *config, void *user, rf_layer **out)
+static rf_result make_layer(void *user, const char *name, const char *config, rf_layer **out)
 {
     return swish_layer(strcmp(config, "shader") == 0 ? user : NULL, name, out);
 }

@@ -97,7 +97,7 @@ static error_t parse_own(int key, char *value, struct argp_state *state)
         s->prompt = value;
         return 0;
     case OPTION_TEMPERATURE:
-        s->temperature = rf_number_read(value, &end);
+        s->temperature = rf_number_parse(value, &end);
         if (end == value || *end || !(s->temperature > 0) || !isfinite(s->temperature))
             argp_error(state, "'%s' is not a positive temperature", value);
         return 0;
@@ -129,19 +129,19 @@ static int prepare_data(const example_options *options, app *a)
     const uint64_t border = a->text.length - a->text.length / 10; /* the last tenth is for validation */
     rf_dataset *windows, *shuffled, *held_out = NULL;
     if (text_windows(&a->text, 0, border, block, 1, &windows) < 0) return -1;
-    rf_result r =
-        rf_dataset_shuffle(windows, (uint64_t)rf_dataset_cardinality(windows), options->seed, true, &shuffled);
+    rf_result r = rf_dataset_shuffle(windows, (uint64_t)rf_dataset_cardinality(windows), options->seed,
+                                     RF_SHUFFLE_EACH_PASS, &shuffled);
     rf_dataset_destroy(&windows);
     TRY(r);
     const uint32_t batch = options->batch_size * rf_strategy_num_replicas_in_sync(a->strategy);
-    r = rf_dataset_batch(shuffled, batch, true, &a->train_data);
+    r = rf_dataset_batch(shuffled, batch, RF_REMAINDER_DROP, &a->train_data);
     rf_dataset_destroy(&shuffled);
     TRY(r);
     /* Spread over what is held out. */
     const uint64_t places = a->text.length - border > block ? a->text.length - border - block : 1;
     const uint32_t step = (uint32_t)(places / VALIDATION_WINDOWS + 1);
     if (text_windows(&a->text, border, a->text.length, block, step, &held_out) < 0) return -1;
-    r = rf_dataset_batch(held_out, batch, false, &a->validation_data);
+    r = rf_dataset_batch(held_out, batch, RF_REMAINDER_KEEP, &a->validation_data);
     rf_dataset_destroy(&held_out);
     TRY(r);
     return 0;

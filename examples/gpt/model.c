@@ -45,7 +45,7 @@ static rf_tensor normalize(rf_trace *t, rf_tensor x, affine a)
 static rf_tensor project(rf_trace *t, rf_tensor x, affine a)
 {
     const rf_tensor weight = rf_cast(t, rf_variable_tensor(t, a.weight), rf_tensor_dtype(t, x));
-    const rf_tensor y = rf_matmul(t, x, weight, false, false);
+    const rf_tensor y = rf_matmul(t, x, weight, RF_TRANSPOSE_NONE);
     return a.bias ? rf_bias_add(t, y, rf_variable_tensor(t, a.bias)) : y;
 }
 
@@ -99,7 +99,7 @@ static rf_tensor attend(rf_trace *t, const gpt *g, const block *b, rf_tensor x, 
 
 static rf_tensor think(rf_trace *t, const gpt *g, const block *b, rf_tensor x)
 {
-    const rf_tensor inner = rf_gelu(t, project(t, x, b->expand), false);
+    const rf_tensor inner = rf_gelu(t, project(t, x, b->expand), RF_GELU_ERF);
     return rf_dropout(t, project(t, inner, b->contract), g->config.dropout, 0);
 }
 
@@ -107,7 +107,7 @@ static rf_tensor think(rf_trace *t, const gpt *g, const block *b, rf_tensor x)
 static rf_tensor embed(rf_trace *t, const gpt *g, rf_tensor tokens, rf_tensor positions)
 {
     const rf_tensor one_hot = rf_one_hot(t, tokens, (int32_t)g->config.vocabulary);
-    const rf_tensor embedded = rf_matmul(t, one_hot, rf_variable_tensor(t, g->tokens), false, false);
+    const rf_tensor embedded = rf_matmul(t, one_hot, rf_variable_tensor(t, g->tokens), RF_TRANSPOSE_NONE);
     return rf_dropout(t, rf_add(t, embedded, positions), g->config.dropout, 0);
 }
 
@@ -125,7 +125,7 @@ static rf_tensor transform(rf_trace *t, const gpt *g, rf_tensor x, const gpt_cac
 static rf_tensor classify(rf_trace *t, const gpt *g, rf_tensor x)
 {
     const rf_tensor last = rf_cast(t, normalize(t, x, g->last_norm), RF_F32);
-    return rf_matmul(t, last, rf_variable_tensor(t, g->tokens), false, true);
+    return rf_matmul(t, last, rf_variable_tensor(t, g->tokens), RF_TRANSPOSE_B);
 }
 
 static rf_tensor forward(rf_trace *t, rf_model *model, rf_tensor tokens, rf_mode mode, void *user)

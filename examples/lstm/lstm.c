@@ -132,12 +132,12 @@ static int batch(const example_options *options, app *a, rf_dataset **data, bool
     rf_dataset *next = NULL;
     if (training) {
         const uint64_t count = (uint64_t)rf_dataset_cardinality(*data);
-        const rf_result r = rf_dataset_shuffle(*data, count, options->seed, true, &next);
+        const rf_result r = rf_dataset_shuffle(*data, count, options->seed, RF_SHUFFLE_EACH_PASS, &next);
         rf_dataset_destroy(data);
         TRY(r);
         *data = next;
     }
-    const rf_result r = rf_dataset_batch(*data, rows, false, &next);
+    const rf_result r = rf_dataset_batch(*data, rows, RF_REMAINDER_KEEP, &next);
     rf_dataset_destroy(data);
     TRY(r);
     *data = next;
@@ -225,7 +225,7 @@ static rf_result predict(app *a, const char *const *texts, uint32_t count, float
     rf_array logits = { 0 };
     rf_result r = asked.labels ? RF_OK : RF_ERROR_OUT_OF_HOST_MEMORY;
     if (r >= 0) r = reviews_dataset(&asked, a->tokenizer, (uint32_t)a->config.length, &data);
-    if (r >= 0) r = rf_dataset_batch(data, count, false, &batched);
+    if (r >= 0) r = rf_dataset_batch(data, count, RF_REMAINDER_KEEP, &batched);
     if (r >= 0) r = rf_model_predict(a->model, batched, &logits);
     for (uint32_t i = 0; r >= 0 && i < count; i++) probabilities[i] = probability_of(((const float *)logits.data)[i]);
     rf_array_free(&logits);
@@ -271,7 +271,7 @@ static rf_result predict_lines(app *a, const rf_dataset *lines, rf_array *logits
                                      .shape = { RF_SHAPE(a->config.length) } };
     rf_dataset *encoded = NULL, *batched = NULL;
     rf_result r = rf_dataset_map(lines, encode_line, a, &tokens, &encoded);
-    if (r >= 0) r = rf_dataset_batch(encoded, LINE_BATCH, false, &batched);
+    if (r >= 0) r = rf_dataset_batch(encoded, LINE_BATCH, RF_REMAINDER_KEEP, &batched);
     if (r >= 0) r = rf_model_predict(a->model, batched, logits);
     rf_dataset_destroy(&batched);
     rf_dataset_destroy(&encoded);
@@ -336,7 +336,7 @@ static int run(const example_options *options, app *a)
     if (prepare_data(options, a) < 0) return -1;
     TRY(lstm_create(a->strategy, &a->config, &a->model));
     example_print("%u texts, %d words, %llu parameters, global batch %u\n", a->train.count, (int)a->config.vocabulary,
-                  (unsigned long long)rf_model_count_params(a->model),
+                  (unsigned long long)rf_model_num_params(a->model),
                   options->batch_size * rf_strategy_num_replicas_in_sync(a->strategy));
     int result = train(options, a);
     if (result == 0) result = classify(a);

@@ -203,7 +203,9 @@ void reviews_free(reviews *r)
 rf_result reviews_encode(const rf_tokenizer *tokenizer, const char *const *texts, const size_t *sizes, uint32_t count,
                          uint32_t length, rf_array *out)
 {
-    const rf_pad_params pad = { .length = length, .padding = RF_SEQUENCE_POST, .truncating = RF_SEQUENCE_POST };
+    const rf_sequence_pad_params pad = { .length = length,
+                                         .padding = RF_SEQUENCE_POST,
+                                         .truncating = RF_SEQUENCE_POST };
     return rf_tokenizer_encode_padded(tokenizer, texts, sizes, count, &pad, out);
 }
 

@@ -114,11 +114,11 @@ static int prepare_data(app *a)
     TRY(ratings_training(&a->ratings, s->negatives, seed, &a->train_data));
     a->bar.total = rf_dataset_cardinality(a->train_data);
     const uint64_t count = (uint64_t)rf_dataset_cardinality(a->train_data);
-    const rf_result r = rf_dataset_shuffle(a->train_data, count, seed, true, &next);
+    const rf_result r = rf_dataset_shuffle(a->train_data, count, seed, RF_SHUFFLE_EACH_PASS, &next);
     if (put(r, &a->train_data, &next) < 0) return -1;
-    if (put(rf_dataset_batch(a->train_data, batch, false, &next), &a->train_data, &next) < 0) return -1;
+    if (put(rf_dataset_batch(a->train_data, batch, RF_REMAINDER_KEEP, &next), &a->train_data, &next) < 0) return -1;
     TRY(ratings_tests(&a->ratings, s->test_negatives, seed, UINT32_MAX, &a->test_data));
-    if (put(rf_dataset_batch(a->test_data, TEST_BATCH, false, &next), &a->test_data, &next) < 0) return -1;
+    if (put(rf_dataset_batch(a->test_data, TEST_BATCH, RF_REMAINDER_KEEP, &next), &a->test_data, &next) < 0) return -1;
     return example_distribute(a->strategy, &a->test_data);
 }
 
@@ -204,9 +204,8 @@ static int create_objects(app *a)
                                                          .output_metrics = &metric,
                                                          .num_output_metrics = 1,
                                                          .steps_per_execution = STEPS_PER_CALLBACK }));
-    TRY(rf_metric_create_with(a->strategy, &(rf_metric_params){ .kind = RF_METRIC_HIT_RATE, .k = RANKED },
-                              &a->hit_rate));
-    TRY(rf_metric_create_with(a->strategy, &(rf_metric_params){ .kind = RF_METRIC_NDCG, .k = RANKED }, &a->ndcg));
+    TRY(rf_metric_create(a->strategy, &(rf_metric_params){ .kind = RF_METRIC_HIT_RATE, .k = RANKED }, &a->hit_rate));
+    TRY(rf_metric_create(a->strategy, &(rf_metric_params){ .kind = RF_METRIC_NDCG, .k = RANKED }, &a->ndcg));
     TRY(rf_function_create(a->strategy, &(rf_function_params){ .step = rank_step, .user = a, .name = "rank" },
                            &a->rank));
     return 0;
@@ -277,7 +276,7 @@ static int run(app *a)
     if (prepare_data(a) < 0 || create_objects(a) < 0) return -1;
     example_print("%u users, %u items, %llu ratings%s, %llu parameters, global batch %u\n", a->ratings.num_users,
                   a->ratings.num_items, (unsigned long long)a->ratings.first[a->ratings.num_users],
-                  a->settings->file ? "" : " (planted)", (unsigned long long)rf_model_count_params(a->model),
+                  a->settings->file ? "" : " (planted)", (unsigned long long)rf_model_num_params(a->model),
                   a->options->batch_size * rf_strategy_num_replicas_in_sync(a->strategy));
     const int result = train(a);
     return result == 0 ? report(a) : result;

@@ -153,7 +153,7 @@ static const char *read_id(const char *at, int64_t *out)
 static const char *read_number(const char *at, double *out)
 {
     char *end;
-    *out = rf_number_read(at, &end);
+    *out = rf_number_parse(at, &end);
     return end == at || !isfinite(*out) ? NULL : end;
 }
 
@@ -370,14 +370,14 @@ rf_result ratings_training(const ratings *r, uint32_t negatives, uint64_t seed, 
                                 { RF_I32, RF_SHAPE(num_tested), tested },
                                 { RF_I32, RF_SHAPE(num_tested), held_out } };
     if (result >= 0)
-        result = rf_dataset_with_negatives(&(rf_negatives_params){ .users = &arrays[0],
-                                                                   .items = &arrays[1],
-                                                                   .other_users = &arrays[2],
-                                                                   .other_items = &arrays[3],
-                                                                   .num_items = r->num_items,
-                                                                   .negatives = negatives,
-                                                                   .seed = seed },
-                                           out);
+        result = rf_dataset_from_pairs(&(rf_pairs_params){ .users = &arrays[0],
+                                                           .items = &arrays[1],
+                                                           .other_users = &arrays[2],
+                                                           .other_items = &arrays[3],
+                                                           .num_items = r->num_items,
+                                                           .negatives = negatives,
+                                                           .seed = seed },
+                                       out);
     free(users);
     free(tested);
     free(held_out);

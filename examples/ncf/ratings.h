@@ -44,7 +44,7 @@ int32_t ratings_draw_other(const ratings *r, uint32_t user, rf_random_key key, u
 double ratings_true_score(const ratings *r, uint32_t user, int32_t item);
 
 /* Elements (user i32 [], item i32 [], label f32 [1]): each item of a user with label 1, and with label 0 `negatives`
- * others, which are drawn anew in each pass: rf_dataset_with_negatives(). */
+ * others, which are drawn anew in each pass: rf_dataset_from_pairs(). */
 rf_result ratings_training(const ratings *r, uint32_t negatives, uint64_t seed, rf_dataset **out);
 /* Elements (users i32 [1 + negatives], items i32 [1 + negatives]) of each user with an item that is held out, which
  * comes first; the others are the same in each pass. At most `limit` of them. */

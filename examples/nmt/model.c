@@ -10,7 +10,7 @@
 
 rf_tensor nmt_project(rf_trace *t, rf_tensor x, const projection *p)
 {
-    const rf_tensor product = rf_matmul(t, x, rf_variable_tensor(t, p->kernel), false, false);
+    const rf_tensor product = rf_matmul(t, x, rf_variable_tensor(t, p->kernel), RF_TRANSPOSE_NONE);
     return rf_bias_add(t, product, rf_variable_tensor(t, p->bias));
 }
 
@@ -31,8 +31,8 @@ rf_tensor nmt_call(rf_trace *t, const nmt *m, rf_tensor source, rf_tensor target
 rf_tensor nmt_loss(rf_trace *t, rf_tensor labels, rf_tensor logits)
 {
     const int32_t tokens = 1;
-    const rf_tensor each = rf_sparse_categorical_crossentropy(t, labels, logits, true);
-    return rf_reduce_sum(t, rf_multiply(t, each, nmt_mask(t, labels)), &tokens, 1, false);
+    const rf_tensor each = rf_sparse_categorical_crossentropy(t, labels, logits, RF_LOGITS);
+    return rf_reduce_sum(t, rf_multiply(t, each, nmt_mask(t, labels)), &tokens, 1, RF_DROP_DIMS);
 }
 
 static rf_result forward(rf_trace *t, rf_model *model, const rf_tensor *in, rf_tensor *out, rf_mode mode, void *user)

@@ -185,7 +185,7 @@ static rf_result train_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, vo
     const rf_tensor logits = nmt_call(t, a->nmt, in[0], in[1], RF_TRAINING, NULL), mask = nmt_mask(t, in[2]);
     out[0] = rf_compute_average_loss(t, nmt_loss(t, in[2], logits), NULL);
     rf_optimizer_minimize(t, a->optimizer, out[0], rf_model_variables(nmt_model(a->nmt)));
-    rf_metric_update(t, a->loss, no_tensor, rf_sparse_categorical_crossentropy(t, in[2], logits, true), mask);
+    rf_metric_update(t, a->loss, no_tensor, rf_sparse_categorical_crossentropy(t, in[2], logits, RF_LOGITS), mask);
     rf_metric_update(t, a->accuracy, in[2], logits, mask);
     return rf_trace_status(t);
 }
@@ -224,8 +224,10 @@ static int create_objects(const example_options *options, app *a)
 {
     TRY(nmt_create(a->strategy, &a->config, &a->nmt));
     if (create_optimizer(options, a) < 0) return -1;
-    TRY(rf_metric_create(a->strategy, RF_METRIC_MEAN, "loss", &a->loss));
-    TRY(rf_metric_create(a->strategy, RF_METRIC_SPARSE_CATEGORICAL_ACCURACY, "accuracy", &a->accuracy));
+    TRY(rf_metric_create(a->strategy, &(rf_metric_params){ .kind = RF_METRIC_MEAN, .name = "loss" }, &a->loss));
+    TRY(rf_metric_create(a->strategy,
+                         &(rf_metric_params){ .kind = RF_METRIC_SPARSE_CATEGORICAL_ACCURACY, .name = "accuracy" },
+                         &a->accuracy));
     TRY(rf_function_create(
         a->strategy,
         &(rf_function_params){
@@ -244,10 +246,11 @@ static int prepare_data(const example_options *options, app *a)
     const uint32_t batch = options->batch_size * rf_strategy_num_replicas_in_sync(a->strategy);
     rf_dataset *pairs, *shuffled;
     if (task_dataset(&a->task, &pairs) < 0) return -1;
-    rf_result r = rf_dataset_shuffle(pairs, (uint64_t)rf_dataset_cardinality(pairs), options->seed, true, &shuffled);
+    rf_result r = rf_dataset_shuffle(pairs, (uint64_t)rf_dataset_cardinality(pairs), options->seed,
+                                     RF_SHUFFLE_EACH_PASS, &shuffled);
     rf_dataset_destroy(&pairs);
     TRY(r);
-    r = rf_dataset_batch(shuffled, batch, false, &a->train_data);
+    r = rf_dataset_batch(shuffled, batch, RF_REMAINDER_KEEP, &a->train_data);
     rf_dataset_destroy(&shuffled);
     TRY(r);
     return example_distribute(a->strategy, &a->train_data);
@@ -468,7 +471,7 @@ static int run(const example_options *options, app *a)
         return -1;
     if (prepare_data(options, a) < 0 || create_objects(options, a) < 0) return -1;
     example_print("%llu %s, %llu parameters, global batch %u\n", (unsigned long long)a->task.num_train, a->task.name,
-                  (unsigned long long)rf_model_count_params(nmt_model(a->nmt)),
+                  (unsigned long long)rf_model_num_params(nmt_model(a->nmt)),
                   options->batch_size * rf_strategy_num_replicas_in_sync(a->strategy));
     if (open_checkpoints(options, a) < 0) return -1;
     int result = servers ? train_with_servers(options, a) : train(a);

@@ -52,7 +52,7 @@ static rf_tensor prepare_tokens(rf_trace *t, const nmt *m, rf_tensor target)
     const projection *input = &m->recurrent.decoder.input;
     const rf_tensor rows = rf_gather(t, rf_variable_tensor(t, m->target_table), target, 0);
     const rf_tensor kernel = rows_of(t, input->kernel, units, units + m->config.width);
-    return rf_bias_add(t, rf_matmul(t, rows, kernel, false, false), rf_variable_tensor(t, input->bias));
+    return rf_bias_add(t, rf_matmul(t, rows, kernel, RF_TRANSPOSE_NONE), rf_variable_tensor(t, input->bias));
 }
 
 /* The memory that the decoder looks at, and the tensors with which it looks. */
@@ -69,8 +69,9 @@ static sight look(rf_trace *t, const nmt *m, rf_tensor memory, rf_tensor keys, r
 static rf_tensor advance(rf_trace *t, const nmt *m, const sight *at, rf_tensor token, rf_tensor state, rf_tensor *seen)
 {
     *seen = attend(t, m, at->keys, at->mask, state);
-    const rf_tensor context = rf_squeeze(t, rf_matmul(t, rf_expand_dims(t, *seen, 1), at->memory, false, false), 1);
-    const rf_tensor x = rf_add(t, rf_matmul(t, context, at->kernel, false, false), token);
+    const rf_tensor context =
+        rf_squeeze(t, rf_matmul(t, rf_expand_dims(t, *seen, 1), at->memory, RF_TRANSPOSE_NONE), 1);
+    const rf_tensor x = rf_add(t, rf_matmul(t, context, at->kernel, RF_TRANSPOSE_NONE), token);
     return step(t, &m->recurrent.decoder, x, state, m->config.units);
 }
 

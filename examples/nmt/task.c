@@ -203,6 +203,6 @@ int task_decode_target(const task *t, const int32_t *tokens, char text[TASK_MAX_
     char *decoded;
     TRY(rf_tokenizer_decode(t->target_pieces, tokens, task_length(t, tokens), &decoded, NULL));
     snprintf(text, TASK_MAX_TEXT, "%s", decoded);
-    rf_text_free(decoded);
+    rf_string_free(decoded);
     return 0;
 }

@@ -33,8 +33,8 @@ static rf_tensor attention_weights(rf_trace *t, const nmt *m, rf_tensor query, r
 {
     const int32_t heads = 1;
     const float far = -1e9f, scale = 1 / sqrtf((float)m->config.key_width);
-    const rf_tensor scores = rf_multiply(t, rf_matmul(t, query, key, false, true), rf_constant(t, scale));
-    return rf_reduce_mean(t, rf_softmax(t, rf_where(t, mask, scores, rf_constant(t, far))), &heads, 1, false);
+    const rf_tensor scores = rf_multiply(t, rf_matmul(t, query, key, RF_TRANSPOSE_B), rf_constant(t, scale));
+    return rf_reduce_mean(t, rf_softmax(t, rf_where(t, mask, scores, rf_constant(t, far))), &heads, 1, RF_DROP_DIMS);
 }
 
 /* Key and value of each of `length` places. */

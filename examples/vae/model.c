@@ -37,7 +37,7 @@ static rf_tensor divergence(rf_trace *t, distribution d)
     const rf_tensor squares = rf_add(t, rf_square(t, d.mean), rf_exp(t, d.log_variance));
     const rf_tensor excess = rf_subtract(t, rf_subtract(t, squares, d.log_variance), rf_constant(t, 1));
     const int32_t latent = 1;
-    return rf_multiply(t, rf_reduce_sum(t, excess, &latent, 1, false), rf_constant(t, 0.5f));
+    return rf_multiply(t, rf_reduce_sum(t, excess, &latent, 1, RF_DROP_DIMS), rf_constant(t, 0.5f));
 }
 
 vae_losses vae_call(rf_trace *t, const vae *v, rf_tensor images, rf_tensor noise, rf_mode mode)
@@ -47,7 +47,7 @@ vae_losses vae_call(rf_trace *t, const vae *v, rf_tensor images, rf_tensor noise
     if (noise.id == 0) noise = rf_random_normal(t, d.mean, 0);
     const rf_tensor logits = rf_model_call(t, v->decoder, draw(t, d, noise), mode);
     const rf_tensor mean =
-        rf_binary_crossentropy(t, rf_reshape(t, images, pixels), rf_reshape(t, logits, pixels), true);
+        rf_binary_crossentropy(t, rf_reshape(t, images, pixels), rf_reshape(t, logits, pixels), RF_LOGITS);
     return (vae_losses){ .reconstruction = rf_multiply(t, mean, rf_constant(t, (float)pixels.dim[1])),
                          .divergence = divergence(t, d) };
 }

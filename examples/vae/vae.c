@@ -108,10 +108,10 @@ static int prepare(const example_options *options, app *a, rf_dataset **data, bo
     TRY(replace(rf_dataset_cache(*data, &next), data, &next));
     if (!training) {
         TRY(rf_dataset_take(*data, COLUMNS, &a->shown));
-        TRY(replace(rf_dataset_batch(a->shown, COLUMNS, false, &next), &a->shown, &next));
+        TRY(replace(rf_dataset_batch(a->shown, COLUMNS, RF_REMAINDER_KEEP, &next), &a->shown, &next));
     } else
-        TRY(replace(rf_dataset_shuffle(*data, count, options->seed, true, &next), data, &next));
-    TRY(replace(rf_dataset_batch(*data, batch, false, &next), data, &next));
+        TRY(replace(rf_dataset_shuffle(*data, count, options->seed, RF_SHUFFLE_EACH_PASS, &next), data, &next));
+    TRY(replace(rf_dataset_batch(*data, batch, RF_REMAINDER_KEEP, &next), data, &next));
     TRY(replace(rf_dataset_prefetch(*data, 2, &next), data, &next));
     return example_distribute(a->strategy, data);
 }
@@ -149,9 +149,12 @@ static int create_objects(const example_options *options, app *a)
     TRY(vae_create(a->strategy, &vae_tutorial, &a->vae));
     a->adam = (rf_optimizer_params){ .kind = RF_OPTIMIZER_ADAM, .learning_rate = a->settings->learning_rate };
     if (servers_create_optimizer(options, a->strategy, &a->adam, &a->optimizer) < 0) return -1;
-    TRY(rf_metric_create(a->strategy, RF_METRIC_MEAN, "train_loss", &a->train_loss));
-    TRY(rf_metric_create(a->strategy, RF_METRIC_MEAN, "train_divergence", &a->train_divergence));
-    TRY(rf_metric_create(a->strategy, RF_METRIC_MEAN, "test_loss", &a->test_loss));
+    TRY(rf_metric_create(a->strategy, &(rf_metric_params){ .kind = RF_METRIC_MEAN, .name = "train_loss" },
+                         &a->train_loss));
+    TRY(rf_metric_create(a->strategy, &(rf_metric_params){ .kind = RF_METRIC_MEAN, .name = "train_divergence" },
+                         &a->train_divergence));
+    TRY(rf_metric_create(a->strategy, &(rf_metric_params){ .kind = RF_METRIC_MEAN, .name = "test_loss" },
+                         &a->test_loss));
     TRY(rf_function_create(
         a->strategy,
         &(rf_function_params){
@@ -311,7 +314,7 @@ static int put_samples(picture *p, const vae *v)
     const rf_result r = rf_dataset_from_arrays(&(rf_dataset_arrays_params){ .arrays = &places, .num_arrays = 1 }, &one);
     free(places.data);
     TRY(r);
-    TRY(replace(rf_dataset_batch(one, COLUMNS * SAMPLE_ROWS, false, &next), &one, &next));
+    TRY(replace(rf_dataset_batch(one, COLUMNS * SAMPLE_ROWS, RF_REMAINDER_KEEP, &next), &one, &next));
     const int result = put_predictions(p, vae_sampler(v), one, 2);
     rf_dataset_destroy(&one);
     return result;
@@ -341,7 +344,7 @@ static int run(const example_options *options, app *a)
     if (prepare(options, a, &a->train_data, true) < 0) return -1;
     if (prepare(options, a, &a->test_data, false) < 0) return -1;
     if (create_objects(options, a) < 0) return -1;
-    example_print("%llu parameters, global batch %u\n", (unsigned long long)rf_model_count_params(vae_model(a->vae)),
+    example_print("%llu parameters, global batch %u\n", (unsigned long long)rf_model_num_params(vae_model(a->vae)),
                   options->batch_size * rf_strategy_num_replicas_in_sync(a->strategy));
     if (open_checkpoints(options, a) < 0) return -1;
     const bool servers = options->strategy == STRATEGY_PARAMETER_SERVER;

@@ -95,7 +95,7 @@ typedef struct rf_archive_entry {
     uint64_t stored_bytes; /**< in the file */
     /**
      * The type, as its file says, of a tensor that only other programs can read, such as "F64" or
-     * "F32 of 7 dimensions"; `dtype` is RF_DTYPE_INVALID then, and more than RF_MAX_RANK dimensions
+     * "F32 of 7 dimensions". `dtype` is RF_DTYPE_INVALID then, and more than RF_MAX_RANK dimensions
      * are not in `shape`. Borrowed; NULL for all others.
      */
     const char *unsupported_type;
@@ -121,7 +121,7 @@ RF_API void rf_archive_close(rf_archive **archive);
  */
 RF_API const char *rf_archive_type(const rf_archive *archive);
 /** Number of tensors. */
-RF_API uint64_t rf_archive_count(const rf_archive *archive);
+RF_API uint64_t rf_archive_num_tensors(const rf_archive *archive);
 /** One of the tensors, in the order of their names. Thread-safe on one archive. */
 RF_API RF_MUST_USE rf_result rf_archive_entry_at(const rf_archive *archive, uint64_t index,
                                                  rf_archive_entry *out);
@@ -281,14 +281,13 @@ typedef struct rf_checkpoint_manager_params {
  * Opens the directory for one training, which alone writes there. On several workers the chief's
  * manager does.
  * While the manager exists, other processes are refused managers of the same directory and prefix
- * (RF_ERROR_INVALID_ARGUMENT names the process, its host and since when; a holder that is about to
- * end is waited for, five seconds at most). The lock belongs to the kernel: it ends with the
- * process, even a killed one. Managers of other prefixes, and several managers of one process that
- * take turns, can share a directory. On a file system without locks, which a warning names, nobody
- * is refused.
- * Reading needs no manager: use rf_checkpoint_latest() and rf_checkpoint_restore() to evaluate
- * while another process trains.
- * Files that killed saves left behind are removed. Collective; blocking.
+ * (RF_ERROR_INVALID_ARGUMENT, which names the process, its host and since when). A holder that is
+ * about to end is waited for, five seconds at most. The lock belongs to the kernel: it ends with
+ * the process, even a killed one. Managers of other prefixes, and several managers of one process
+ * that take turns, can share a directory. On a file system without locks, which a warning names,
+ * nobody is refused. Reading needs no manager: use rf_checkpoint_latest() and
+ * rf_checkpoint_restore() to evaluate while another process trains. Files that killed saves left
+ * behind are removed. Collective; blocking.
  */
 RF_API RF_MUST_USE rf_result
 rf_checkpoint_manager_create(rf_checkpoint *checkpoint, const rf_checkpoint_manager_params *params,

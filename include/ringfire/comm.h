@@ -100,7 +100,7 @@ RF_API uint32_t rf_comm_local_size(const rf_comm *comm);
  * How this worker's data travels: the libfabric provider, "shared memory", or both: "shared memory,
  * tcp". "" in a world of one. Thread-safe.
  */
-RF_API const char *rf_comm_provider(const rf_comm *comm);
+RF_API const char *rf_comm_transport(const rf_comm *comm);
 
 /** How the values of the ranks are combined. */
 typedef enum rf_comm_op { RF_COMM_SUM, RF_COMM_MAX, RF_COMM_MIN } rf_comm_op;
@@ -125,8 +125,8 @@ typedef struct rf_collective_params {
     /**
      * RF_F16 or RF_BF16 halve the bytes of an f32 operation; sums remain f32, and are rounded
      * whenever they travel. 0: the type in memory. The result of an all-reduce or an all-gather is
-     * rounded on every rank alike, also where it came from; a part that a reduce-scatter gives only
-     * where its last addend was added on another rank (RF_COMM_HIERARCHICAL).
+     * rounded on every rank alike, also where it came from. A part that a reduce-scatter gives is
+     * rounded only where its last addend was added on another rank (RF_COMM_HIERARCHICAL).
      */
     rf_dtype wire;
     const char *name;     /**< for error messages and traces; borrowed during the call */

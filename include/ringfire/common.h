@@ -7,7 +7,7 @@
  *
  * Arguments
  *  - A params struct passed to a `create` function may be NULL, and a zeroed field means "the
- *    default".
+ *    default". Where a comment says "0: 0.9", ::RF_ZERO stands for the number zero.
  *  - Structs end with `reserved` words, which later versions turn into fields. Zero them, as an
  *    initialiser does for every member that it does not name. A reserved word that is not zero is
  *    refused, because it may be an option of a newer header that this library would ignore.
@@ -64,6 +64,15 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+
+/**
+ * The number zero, for settings of type float or double whose 0 means a default: `.beta_1 =
+ * RF_ZERO`. A setting whose 0 is the number zero already takes both. Where zero makes no sense, the
+ * call fails and says so.
+ * It is the smallest normal f32, 2^-126, and is recognised exactly. An epsilon keeps that value, so
+ * that 0 / 0 stays 0. RF_ZERO is not for settings of integer types: their 0 is the default alone.
+ */
+#define RF_ZERO 1.17549435e-38f
 
 /** Outcome of a call.
  * Zero is success and negative values are failures, so `if (r < 0)` tests for failure. */
@@ -128,10 +137,11 @@ RF_API void rf_error_get(rf_error_info *out);
 /**
  * Severity of a log message, the most severe first.
  * No program needs to read messages to be right. A call that did not do what its comment says
- * fails; what it found and went on without is in its results or its report. A warning tells of what
- * works as its comment says, but is probably not meant (parts of a dataset that mix, probabilities
- * that may be logits), is slow, or protects less than elsewhere (a file system without locks).
- * RF_LOG_ERROR tells of failures that no call can return.
+ * fails; what it found and went on without is in its results or its report. A warning tells of
+ * calls that work as their comments say, but are probably not meant (parts of a dataset that mix,
+ * probabilities that may be logits). It also tells of slow calls, and of those that protect less
+ * than elsewhere (a file system without locks). RF_LOG_ERROR tells of failures that no call can
+ * return.
  */
 typedef enum rf_log_level { RF_LOG_ERROR, RF_LOG_WARN, RF_LOG_INFO, RF_LOG_DEBUG } rf_log_level;
 
@@ -146,6 +156,9 @@ typedef void (*rf_log_fn)(void *user, rf_log_level level, const char *message);
  * another sink is installed, and a call of the previous sink may still be running then.
  * Thread-safe. */
 RF_API void rf_log_set(rf_log_fn fn, void *user, rf_log_level most_verbose);
+
+/** Frees a string that the library allocated. NULL does nothing. Thread-safe. */
+RF_API void rf_string_free(char *text);
 
 /** Element types. f16 and bf16 are storage types: arithmetic is done in f32. */
 typedef enum rf_dtype {
@@ -164,7 +177,7 @@ typedef enum rf_dtype {
  * the program is. Thread-safe.
  * @param[out] end behind it; `text` where there is none. May be NULL
  */
-RF_API double rf_number_read(const char *text, char **end);
+RF_API double rf_number_parse(const char *text, char **end);
 
 /** Bytes per element; 0 for an invalid type. Thread-safe. */
 RF_API size_t rf_dtype_size(rf_dtype dtype);

@@ -28,9 +28,9 @@ extern "C" {
 #endif
 
 /** Most inputs and outputs of an operation or a layer of this header. */
-#define RF_CUSTOM_MAX_TENSORS 8
+#define RF_MAX_CUSTOM_TENSORS 8
 /** Most bytes of an operation's attributes. */
-#define RF_CUSTOM_MAX_ATTRIBUTES 256
+#define RF_MAX_CUSTOM_ATTRIBUTE_BYTES 256
 
 /** An operation of the caller. */
 typedef struct rf_custom_op rf_custom_op;
@@ -134,7 +134,7 @@ typedef struct rf_custom_op_params {
  * row; bytes beyond the last element must not be written. Every element of the outputs must be.
  *
  * The shader may use what Vulkan 1.2 has everywhere, and 16-bit floats, 8-bit and 64-bit integers
- * and operations of subgroups; a device that lacks one of the latter is an error once the operation
+ * and operations of subgroups. A device that lacks one of the latter is an error once the operation
  * is to run there.
  * @param[out] out the operation, to be given back with rf_custom_op_destroy()
  * @return RF_ERROR_INVALID_ARGUMENT for a module that is malformed or does not fit the description:
@@ -190,19 +190,19 @@ typedef struct rf_custom_layer_params {
     uint32_t num_inputs, num_outputs; /**< 0: 1 */
     /**
      * Called once, for the shapes of the first call (batch included): checks them, and creates the
-     * variables with rf_custom_layer_variable(). NULL: the layer has none.
+     * variables with rf_custom_layer_add_variable(). NULL: the layer has none.
      */
     rf_result (*build)(rf_layer *layer, const rf_custom_tensor *inputs, uint32_t num_inputs,
-                       void *state);
+                       void *user);
     /**
      * Traces the layer, in each call. It finds its variables with rf_layer_variable() and uses them
      * with rf_variable_tensor(). Outputs are invalid tensors before.
      */
     rf_result (*call)(rf_trace *t, const rf_layer *layer, const rf_tensor *inputs,
-                      rf_tensor *outputs, rf_mode mode, void *state);
-    void *state; /**< of all callbacks */
+                      rf_tensor *outputs, rf_mode mode, void *user);
+    void *user; /**< of all callbacks; borrowed until `destroy` */
     /** Called when the layer goes, or when creating it fails. May be NULL. */
-    void (*destroy)(void *state);
+    void (*destroy)(void *user);
     /**
      * The text from which the function of rf_custom_layer_register() makes the layer again; any
      * text in UTF-8, copied. NULL: models with the layer cannot be saved whole (their weights can).
@@ -222,9 +222,10 @@ RF_API RF_MUST_USE rf_result rf_layer_custom(const rf_custom_layer_params *param
  * Creates a variable of a layer, in rf_custom_layer_params::build only. A layer has up to 8.
  * @return RF_ERROR_INVALID_ARGUMENT anywhere else, and for a name that the layer has already
  */
-RF_API rf_result rf_custom_layer_variable(rf_layer *layer, const rf_custom_variable_params *params);
+RF_API rf_result rf_custom_layer_add_variable(rf_layer *layer,
+                                              const rf_custom_variable_params *params);
 /** Makes a layer of a registered type from its `config` and gives it that name. */
-typedef rf_result (*rf_custom_layer_fn)(const char *name, const char *config, void *user,
+typedef rf_result (*rf_custom_layer_fn)(void *user, const char *name, const char *config,
                                         rf_layer **out);
 /**
  * Tells how layers of a type are made when a model is loaded from a file; after

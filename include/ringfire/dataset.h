@@ -91,11 +91,11 @@ RF_API RF_MUST_USE rf_result rf_dataset_from_arrays(const rf_dataset_arrays_para
  * @param step how far a window begins after the one before; 0: `length`, so that none overlap.
  * @return RF_ERROR_INVALID_ARGUMENT when there are too few tokens for one window.
  */
-RF_API RF_MUST_USE rf_result rf_dataset_windows(const rf_array *tokens, uint32_t length,
-                                                uint32_t step, rf_dataset **out);
+RF_API RF_MUST_USE rf_result rf_dataset_from_tokens(const rf_array *tokens, uint32_t length,
+                                                    uint32_t step, rf_dataset **out);
 
-/** Pairs for rf_dataset_with_negatives(). All that it points to is read by the call only. */
-typedef struct rf_negatives_params {
+/** Pairs for rf_dataset_from_pairs(). All that it points to is read by the call only. */
+typedef struct rf_pairs_params {
     const rf_array *users, *items; /**< i32 [n]: who took what; numbers from 0 on */
     /** i32 [m]: pairs that are no elements, but not drawn either, as those kept for a test; NULL */
     const rf_array *other_users, *other_items;
@@ -103,19 +103,18 @@ typedef struct rf_negatives_params {
     uint32_t negatives;   /**< that are drawn for each pair: 1 to 1000000 */
     uint64_t seed;        /**< of the draws */
     uint64_t reserved[4]; /**< zero: room for later fields */
-} rf_negatives_params;
+} rf_pairs_params;
 /**
  * For models that learn from what users took alone (recommenders): elements are (user i32 [], item
- * i32 [], label f32 [1]), each pair with the label 1, and after it `negatives` times its user with
- * an item and the label 0. Those items are drawn anew in each pass, evenly from all that the user
- * does not have; one may come twice. They depend on the seed, the pass and the place in it alone:
- * not on threads, on the number of workers, or on where training was interrupted. Elements are
- * fetched by number: a shuffle of all of them is a permutation.
- * The memory is that of the pairs, twice, and 8 bytes for each number up to the largest user.
+ * i32 [], label f32 [1]). Each pair has the label 1, and after it come `negatives` times its user
+ * with an item and the label 0. Those items are drawn anew in each pass, evenly from all that the
+ * user does not have; one may come twice. They depend on the seed, the pass and the place in it
+ * alone: not on threads, on the number of workers, or on where training was interrupted. Elements
+ * are fetched by number: a shuffle of all of them is a permutation. The memory is that of the
+ * pairs, twice, and 8 bytes for each number up to the largest user.
  * @return RF_ERROR_INVALID_ARGUMENT when a number is out of range, or a user has every item.
  */
-RF_API RF_MUST_USE rf_result rf_dataset_with_negatives(const rf_negatives_params *params,
-                                                       rf_dataset **out);
+RF_API RF_MUST_USE rf_result rf_dataset_from_pairs(const rf_pairs_params *params, rf_dataset **out);
 
 /**
  * Several pairs of IDX files in sequence, as if they were one; all images must have the same size.
@@ -244,10 +243,9 @@ typedef struct rf_augment_params {
     bool flip; /**< left and right are exchanged, one time in two */
     /** so many zeros are put around the image, from which its size is cut out at a random place */
     int32_t pad;
-    /**
-     * (value - mean) / deviation for each of the first four channels, after padding; 0: unchanged
-     */
-    float mean[4], deviation[4];
+    /** Each of the first four channels becomes (value - mean) / deviation, after padding. */
+    float mean[4];
+    float deviation[4];   /**< 0: 1 */
     uint64_t reserved[4]; /**< zero: room for later fields */
 } rf_augment_params;
 /**
@@ -267,6 +265,11 @@ typedef rf_result (*rf_filter_fn)(void *user, const rf_element *in, bool *keep);
  */
 RF_API RF_MUST_USE rf_result rf_dataset_filter(const rf_dataset *in, rf_filter_fn fn, void *user,
                                                rf_dataset **out);
+/** Whether rf_dataset_ignore_errors() tells of a failure. */
+typedef enum rf_ignore_mode {
+    RF_IGNORE_SILENTLY,     /**< each failure is only counted */
+    RF_IGNORE_WITH_WARNING, /**< each failure is also a warning of rf_log_set() */
+} rf_ignore_mode;
 /**
  * The elements of the input that can be made (tf.data's ignore_errors). One that fails is left out
  * and counted: a damaged image, a line that is too long, a value that the function of a map
@@ -280,9 +283,8 @@ RF_API RF_MUST_USE rf_result rf_dataset_filter(const rf_dataset *in, rf_filter_f
  * unknown (::RF_CARDINALITY_UNKNOWN) until they have been read. A saved position is reached by
  * making what comes before it again. In a job, every worker has to find the same files, with the
  * same damage; a dataset that has been distributed is refused.
- * @param log_warning whether each failure is also shown as a warning of rf_log_set()
  */
-RF_API RF_MUST_USE rf_result rf_dataset_ignore_errors(const rf_dataset *in, bool log_warning,
+RF_API RF_MUST_USE rf_result rf_dataset_ignore_errors(const rf_dataset *in, rf_ignore_mode mode,
                                                       rf_dataset **out);
 /**
  * How many elements the rf_dataset_ignore_errors() steps of this dataset and of its inputs have
@@ -307,24 +309,32 @@ RF_API RF_MUST_USE rf_result rf_dataset_map_one_hot(const rf_dataset *in, uint32
  * get another order in each epoch.
  */
 RF_API RF_MUST_USE rf_result rf_dataset_cache(const rf_dataset *in, rf_dataset **out);
+/** Whether the passes over a shuffled dataset have orders of their own. */
+typedef enum rf_shuffle_mode {
+    RF_SHUFFLE_ONCE,      /**< every pass has the same order */
+    RF_SHUFFLE_EACH_PASS, /**< tf.data's default: the order depends on the iterator's epoch, too */
+} rf_shuffle_mode;
 /**
  * Shuffles through a buffer of `buffer_size` elements; a buffer of at least the cardinality gives a
  * full shuffle.
- * The same seed gives the same order. With `reshuffle_each_iteration` (tf.data's default is true)
- * the order depends on the epoch of the iterator, too.
+ * The same seed gives the same order.
  * @return RF_ERROR_INVALID_ARGUMENT when `buffer_size` is 0.
  */
 RF_API RF_MUST_USE rf_result rf_dataset_shuffle(const rf_dataset *in, uint64_t buffer_size,
-                                                uint64_t seed, bool reshuffle_each_iteration,
+                                                uint64_t seed, rf_shuffle_mode mode,
                                                 rf_dataset **out);
+/** The last batch of a pass where it is not full. */
+typedef enum rf_batch_remainder {
+    RF_REMAINDER_KEEP, /**< it is smaller than the others */
+    RF_REMAINDER_DROP, /**< its elements are left out */
+} rf_batch_remainder;
 /**
- * Groups `batch_size` elements along a new dimension 0. Without `drop_remainder` the last batch may
- * be smaller.
+ * Groups `batch_size` elements along a new dimension 0.
  * @return RF_ERROR_INVALID_ARGUMENT when `batch_size` is 0 or a component has RF_MAX_RANK
  *   dimensions already.
  */
 RF_API RF_MUST_USE rf_result rf_dataset_batch(const rf_dataset *in, uint32_t batch_size,
-                                              bool drop_remainder, rf_dataset **out);
+                                              rf_batch_remainder remainder, rf_dataset **out);
 /** The largest number of lengths that a padded batch may have. */
 #define RF_MAX_BUCKETS 8
 /** How rf_dataset_padded_batch() groups and pads elements. */
@@ -445,7 +455,7 @@ RF_API RF_MUST_USE rf_result rf_dataset_interleave(const rf_dataset *in, rf_flat
 RF_API RF_MUST_USE rf_result rf_dataset_repeat(const rf_dataset *in, uint64_t count,
                                                rf_dataset **out);
 /**
- * The first `count` elements of the input. After a shuffle with `reshuffle_each_iteration` they are
+ * The first `count` elements of the input. After a shuffle with ::RF_SHUFFLE_EACH_PASS they are
  * others in each pass: a warning is logged where rf_dataset_skip() of the same makes another part.
  * Parts for training and validation are made by rf_dataset_split().
  */
@@ -463,7 +473,7 @@ RF_API RF_MUST_USE rf_result rf_dataset_shard(const rf_dataset *in, uint32_t num
 /** The parts of rf_dataset_split(). Either `count` or `fraction` is required. */
 typedef struct rf_split_params {
     uint64_t count;  /**< elements of the first part */
-    double fraction; /**< in (0, 1): instead, what of all elements is the first part */
+    double fraction; /**< in (0, 1): the first part of all elements; 0: `count` says it */
     /** draw by `seed` which elements are in the first part; they come in an order that is drawn */
     bool shuffle;
     uint64_t seed;
@@ -471,7 +481,7 @@ typedef struct rf_split_params {
 } rf_split_params;
 /**
  * Splits a finite dataset into two parts, such as for training and validation, that have no element
- * in common in any pass: both read `in` as it is in its first pass, whatever shuffles below it do
+ * in common in any pass. Both read `in` as it is in its first pass, whatever shuffles below it do
  * later. Steps that are to differ between passes (rf_dataset_shuffle(), rf_dataset_map_random())
  * are therefore put behind it. With `shuffle` all elements are held in memory where those of `in`
  * are not fetched by number.
@@ -523,9 +533,9 @@ RF_API RF_MUST_USE rf_result rf_iterator_next(rf_iterator *iterator, const rf_el
 /**
  * Serialises the position, but not the data, so that an iterator of an equal dataset continues with
  * exactly the element that would have come next.
- * Where the datasets differ in the batch size only, and only rf_dataset_map() and
- * rf_dataset_prefetch() follow the batch, the new iterator continues with the example that would
- * have come next, so that the pass contains each example once.
+ * The datasets may differ in the batch size where only rf_dataset_map() and rf_dataset_prefetch()
+ * follow the batch. The new iterator then continues with the example that would have come next, so
+ * that the pass contains each example once.
  *
  * A position is bytes of version 3, with a checksum. Versions are read for ever: version 2, which
  * earlier releases wrote, has none, and says nothing of the names of files. Names count below the
@@ -538,7 +548,7 @@ RF_API RF_MUST_USE rf_result rf_iterator_save(const rf_iterator *iterator, void 
  * Makes an iterator that continues at a saved position. Blocking where elements must be read to get
  * there.
  * @return RF_ERROR_INVALID_ARGUMENT when the position was saved from a dataset with other steps,
- *   sizes, seeds or files, or files in another order; RF_ERROR_CORRUPT_DATA when `state` is not a
+ *   sizes, seeds or files, or files in another order. RF_ERROR_CORRUPT_DATA when `state` is not a
  *   position, was damaged, is of a later version, or lies past the end.
  */
 RF_API RF_MUST_USE rf_result rf_iterator_restore(const rf_dataset *dataset, const void *state,

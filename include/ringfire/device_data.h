@@ -35,8 +35,8 @@ typedef struct rf_device_data rf_device_data;
 /**
  * Copies the examples of a batched dataset to every device, each of which holds all of them.
  * It qualifies where its source is arrays in memory (rf_dataset_from_arrays(), IDX and CIFAR files)
- * of f32, i32 or u8, where its maps are rf_dataset_map_scale_u8() and rf_dataset_map_one_hot(), and
- * its other steps shuffle, batch, take, skip, shard, repeat and prefetch. u8 stays u8 on the
+ * of f32, i32 or u8, and its maps are rf_dataset_map_scale_u8() and rf_dataset_map_one_hot(). Its
+ * other steps may shuffle, batch, take, skip, shard, repeat and prefetch. u8 stays u8 on the
  * device. Order, shuffles, batches and bits of the examples are those of `data`, and so are
  * positions of iterators: rf_iterator_restore() takes those of either for the other.
  *

@@ -111,9 +111,9 @@ typedef struct rf_event_reader rf_event_reader;
 typedef enum rf_event_kind {
     RF_EVENT_OTHER,   /**< something that this reader does not interpret */
     RF_EVENT_VERSION, /**< `text`: the first event of a file */
-    /** `bytes`: one encoded image; several images of one call follow each other */
     RF_EVENT_SCALAR,
     RF_EVENT_HISTOGRAM,
+    /** `bytes`: one encoded image; several images of one call follow each other */
     RF_EVENT_IMAGE,
     RF_EVENT_TEXT,
     RF_EVENT_GRAPH, /**< `bytes`: a GraphDef */

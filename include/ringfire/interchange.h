@@ -62,7 +62,7 @@ RF_API RF_MUST_USE rf_result rf_safetensors_open(const char *path, rf_safetensor
 /** Closes a file. The names of its entries become invalid. */
 RF_API void rf_safetensors_close(rf_safetensors **file);
 /** Number of tensors. */
-RF_API uint64_t rf_safetensors_count(const rf_safetensors *file);
+RF_API uint64_t rf_safetensors_num_tensors(const rf_safetensors *file);
 /** One of the tensors, in the order of their names. The name is borrowed from the file. */
 RF_API RF_MUST_USE rf_result rf_safetensors_entry_at(const rf_safetensors *file, uint64_t index,
                                                      rf_archive_entry *out);

@@ -97,10 +97,10 @@ typedef struct rf_batch_norm_params {
 /**
  * Batch normalization (Ioffe & Szegedy 2015): y = (x - mean) / sqrt(variance + epsilon) * gamma +
  * beta, for each channel; x [n, ...] with the channels along `axis`, y as x.
- * In ::RF_TRAINING mean and (biased) variance are those of the examples of this replica, and after
- * the step the moving averages become momentum * average + (1 - momentum) * (the mean of the
- * replicas' values, weighted by their examples), the same bits on all replicas. In ::RF_INFERENCE
- * the moving averages are used, and in exported models. Variables: "gamma", "beta", "moving_mean",
+ * In ::RF_TRAINING mean and (biased) variance are those of the examples of this replica. After the
+ * step the moving averages become momentum * average + (1 - momentum) * (the mean of the replicas'
+ * values, weighted by their examples), the same bits on all replicas. In ::RF_INFERENCE the moving
+ * averages are used, and in exported models. Variables: "gamma", "beta", "moving_mean",
  * "moving_variance"; the latter two are not trainable (rf_model_state_variables()).
  *
  * With several replicas results depend on how the batch is split, in Keras too; with
@@ -108,13 +108,13 @@ typedef struct rf_batch_norm_params {
  * `synchronized` they do not: mean and variance are those of the whole batch, for which replicas
  * wait for each other four times a step and layer (rf_all_replica_sum()).
  *
- * With a `virtual_batch_size` of g results do not depend on the split either, and no replica waits:
- * mean and variance are those of examples 0 to g - 1 of the batch, those of g to 2g - 1, and so on,
- * at most 65,536; the last group has what is left, which may be one example. Each replica's part of
- * a batch then is a multiple of g, but for the batch's last examples. The moving averages take the
- * mean over the groups, weighted by their examples. Workers that hold only their own rows of a
- * batch need a multiple of g of them: rf_distribute_params::keep_together, which rf_model_fit()
- * sets; otherwise the step is RF_ERROR_INVALID_ARGUMENT.
+ * With a `virtual_batch_size` of g, at most 65,536, results do not depend on the split either, and
+ * no replica waits. Examples 0 to g - 1 of the batch have a mean and a variance of their own, so
+ * have g to 2g - 1, and so on. The last group has the rest, which may be one example. Each
+ * replica's part of a batch then is a multiple of g, but for the batch's last examples. The moving
+ * averages take the mean over the groups, weighted by their examples. Workers that hold only their
+ * own rows of a batch need a multiple of g of them: rf_distribute_params::keep_together, which
+ * rf_model_fit() sets; otherwise the step is RF_ERROR_INVALID_ARGUMENT.
  *
  * With parameter servers a share of a worker is what a replica is here, and they hold the averages
  * where rf_coordinator_params::state_variables lists them; `synchronized` is refused.
@@ -288,8 +288,8 @@ RF_API RF_MUST_USE rf_result rf_layer_global_max_pool2d(rf_layer **out);
  */
 RF_API RF_MUST_USE rf_result rf_layer_zero_padding2d(const int32_t *padding, rf_layer **out);
 /** Layer of rf_upsample2d(). `factor` is two numbers; NULL: 2 and 2. */
-RF_API RF_MUST_USE rf_result rf_layer_up_sampling2d(const int32_t *factor,
-                                                    rf_interpolation interpolation, rf_layer **out);
+RF_API RF_MUST_USE rf_result rf_layer_upsample2d(const int32_t *factor,
+                                                 rf_interpolation interpolation, rf_layer **out);
 /** rf_layer_dropout() of whole channels: all pixels of an image keep the same ones. */
 RF_API RF_MUST_USE rf_result rf_layer_spatial_dropout2d(float rate, uint64_t seed, rf_layer **out);
 
@@ -297,19 +297,19 @@ RF_API RF_MUST_USE rf_result rf_layer_spatial_dropout2d(float rate, uint64_t see
 /** Layer of rf_leaky_relu(). `negative_slope` 0: 0.3; it must not be negative. */
 RF_API RF_MUST_USE rf_result rf_layer_leaky_relu(float negative_slope, rf_layer **out);
 /** A leaky ReLU whose slopes are trained. NULL or zeroed: as in Keras. */
-typedef struct rf_p_relu_params {
+typedef struct rf_prelu_params {
     const rf_initializer *alpha_initializer; /**< NULL: zeros */
     rf_regularizer alpha_regularizer;
     const int32_t *shared_axes; /**< along which alpha is the same, from 1 on or negative */
     uint32_t num_shared_axes;
     const char *name;
     uint64_t reserved[8]; /**< zero: room for later fields */
-} rf_p_relu_params;
+} rf_prelu_params;
 /**
  * Parametric ReLU (He et al. 2015): x for x > 0, alpha * x otherwise. Variable: "alpha", of the
  * shape of an example, but 1 along shared axes. `params` may be NULL; `shared_axes` is copied.
  */
-RF_API RF_MUST_USE rf_result rf_layer_p_relu(const rf_p_relu_params *params, rf_layer **out);
+RF_API RF_MUST_USE rf_result rf_layer_prelu(const rf_prelu_params *params, rf_layer **out);
 /**
  * In training, adds numbers of a normal distribution with mean 0 and deviation `stddev`; see
  * rf_random_normal(), also for `seed`.
@@ -428,12 +428,12 @@ typedef struct rf_multi_head_attention_params {
  *
  * rf_layer_apply() has two more outputs to give: the keys and values that were attended to,
  * [n, num_key_value_heads, s, key_dim] and [n, num_key_value_heads, s, value_dim], after rotation.
- * So a text that grows need not be computed again for each token: given back as
- * rf_layer_apply_params::cache, with the place of the first step of the query as start_index, they
- * get the keys and values of the query in their places (rf_slice_update()), and the query attends
- * to those up to its own place. That takes a `causal` layer and one input; the mask is then
- * [n, s], [n, t, s] or [n, heads, t, s] of the cache's s places. Kept in variables that are not
- * trainable (rf_variable_update()), they stay on the device.
+ * So a text that grows need not be computed again for each token. They are given back as
+ * rf_layer_apply_params::cache, with the place of the first step of the query as start_index. The
+ * keys and values of the query then go into their places (rf_slice_update()), and the query attends
+ * to those up to its own place. That takes a `causal` layer and one input; the mask is then [n, s],
+ * [n, t, s] or [n, heads, t, s] of the cache's s places. Kept in variables that are not trainable
+ * (rf_variable_update()), they stay on the device.
  */
 RF_API RF_MUST_USE rf_result
 rf_layer_multi_head_attention(const rf_multi_head_attention_params *params, rf_layer **out);
@@ -454,13 +454,15 @@ RF_API RF_MUST_USE rf_result rf_layer_position_embedding(int32_t max_length,
  * @param max_wavelength w; 0: 10,000
  */
 RF_API RF_MUST_USE rf_result rf_layer_sine_position_encoding(float max_wavelength, rf_layer **out);
+/** Whether rf_layer_embedding_head() adds a bias. */
+typedef enum rf_bias_use { RF_WITH_BIAS, RF_WITHOUT_BIAS } rf_bias_use;
 /**
  * The head that a language model shares with its embedding (Press & Wolf 2017): x [n, ...,
  * output_dim] times the transposed table of `embedding` -> [n, ..., input_dim], plus a "bias"
- * [input_dim] unless `no_bias`.
+ * [input_dim] with ::RF_WITH_BIAS.
  * @param embedding a layer of rf_layer_embedding(), of the same model, which is called first
  */
-RF_API RF_MUST_USE rf_result rf_layer_embedding_head(rf_layer *embedding, bool no_bias,
+RF_API RF_MUST_USE rf_result rf_layer_embedding_head(rf_layer *embedding, rf_bias_use bias,
                                                      const char *name, rf_layer **out);
 
 #ifdef __cplusplus

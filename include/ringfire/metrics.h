@@ -83,13 +83,10 @@ typedef struct rf_metric_params {
 } rf_metric_params;
 /**
  * Creates a metric. Values are accumulated on the devices, as sums and counts that stay exact
- * beyond 2^24; reading it sums over replicas. `name` may be NULL.
+ * beyond 2^24. Reading it sums over replicas. `params` is required.
  */
-RF_API RF_MUST_USE rf_result rf_metric_create(rf_strategy *strategy, rf_metric_kind kind,
-                                              const char *name, rf_metric **out);
-/** rf_metric_create() of a metric that has settings. `params` is required. */
-RF_API RF_MUST_USE rf_result rf_metric_create_with(rf_strategy *strategy,
-                                                   const rf_metric_params *params, rf_metric **out);
+RF_API RF_MUST_USE rf_result rf_metric_create(rf_strategy *strategy, const rf_metric_params *params,
+                                              rf_metric **out);
 /** Releases a metric. A function that has traced it keeps its state alive. */
 RF_API void rf_metric_destroy(rf_metric **metric);
 /**
@@ -129,10 +126,11 @@ RF_API const char *rf_metric_name(const rf_metric *metric);
 
 /**
  * BLEU of a corpus (Papineni, Roukos, Ward & Zhu 2002) on the host: the geometric mean of the
- * precisions of 1 to 4 tokens in a row, each counted at most as often as in its reference and added
- * up over all pairs, times the penalty exp(1 - r / c) where the candidates' length c is below the
- * references' r. It is between 0 and 1; without a match of 4 in a row it is 0. Nothing is smoothed.
- * The tokens are compared as numbers: leave out those that begin, end and pad a sentence.
+ * precisions of 1 to 4 tokens in a row. Each is counted at most as often as in its reference, and
+ * counts are added up over all pairs. The mean is multiplied by the penalty exp(1 - r / c) where
+ * the candidates' length c is below the references' r. It is between 0 and 1; without a match of 4
+ * in a row it is 0. Nothing is smoothed. The tokens are compared as numbers: leave out those that
+ * begin, end and pad a sentence.
  * @param candidates,references `num_pairs` arrays of tokens; that of an empty one may be NULL.
  * @param candidate_lengths,reference_lengths numbers of tokens in each.
  * Not collective; any thread may call it.

@@ -156,11 +156,11 @@ typedef enum rf_comparison {
 RF_API rf_tensor rf_compare(rf_trace *t, rf_comparison comparison, rf_tensor a, rf_tensor b);
 /**
  * a where `mask` is not 0, else b; all three broadcast. An element that is not taken has no part in
- * the result, even where it is NaN, nor in gradients through functions of elements, their sums and
- * reshapes, even where slopes are infinite or NaN, as that of rf_sqrt() at 0. It is otherwise with
- * operations that mix elements (products, softmax, norms): there a gradient of 0 times NaN is NaN,
- * so that their operand is to be chosen, too. No gradient flows to the mask. A NaN in the mask
- * gives NaN.
+ * the result, even where it is NaN. It has none in gradients through functions of elements, their
+ * sums and reshapes either, even where slopes are infinite or NaN, as that of rf_sqrt() at 0. It is
+ * otherwise with operations that mix elements (products, softmax, norms): there a gradient of 0
+ * times NaN is NaN, so that their operand is to be chosen, too. No gradient flows to the mask. A
+ * NaN in the mask gives NaN.
  */
 RF_API rf_tensor rf_where(rf_trace *t, rf_tensor mask, rf_tensor a, rf_tensor b);
 /** a / b, and 0 where b is 0, whatever a is; gradients are 0 there, too. */
@@ -219,8 +219,13 @@ RF_API rf_tensor rf_sigmoid(rf_trace *t, rf_tensor x);
 RF_API rf_tensor rf_relu(rf_trace *t, rf_tensor x);
 /** x for x > 0, alpha * x otherwise. `alpha` must not be negative. */
 RF_API rf_tensor rf_leaky_relu(rf_trace *t, rf_tensor x, float alpha);
-/** Gaussian error linear unit. `approximate` selects the tanh form (Hendrycks & Gimpel 2016). */
-RF_API rf_tensor rf_gelu(rf_trace *t, rf_tensor x, bool approximate);
+/** The form of rf_gelu(). */
+typedef enum rf_gelu_form {
+    RF_GELU_ERF,  /**< x * (1 + erf(x / sqrt(2))) / 2 */
+    RF_GELU_TANH, /**< the tanh form, which is close to it, as BERT and GPT-2 have it */
+} rf_gelu_form;
+/** Gaussian error linear unit (Hendrycks & Gimpel 2016). */
+RF_API rf_tensor rf_gelu(rf_trace *t, rf_tensor x, rf_gelu_form form);
 /** log(1 + e^x), without overflow. */
 RF_API rf_tensor rf_softplus(rf_trace *t, rf_tensor x);
 /** x * sigmoid(x), also called swish. */
@@ -255,21 +260,24 @@ typedef enum rf_activation {
 RF_API rf_tensor rf_activate(rf_trace *t, rf_tensor x, rf_activation activation);
 
 /* ---- linear algebra and convolution ---- */
-/**
- * a [..., m, k] x b [..., k, n] -> [..., m, n]; the leading dimensions broadcast.
- * With `transpose_a` or `transpose_b` the last two dimensions of that operand are exchanged first.
- */
-RF_API rf_tensor rf_matmul(rf_trace *t, rf_tensor a, rf_tensor b, bool transpose_a,
-                           bool transpose_b);
+/** The operands of rf_matmul() whose last two dimensions are exchanged first. */
+typedef enum rf_matmul_transpose {
+    RF_TRANSPOSE_NONE = 0,
+    RF_TRANSPOSE_A = 1,
+    RF_TRANSPOSE_B = 2,
+    RF_TRANSPOSE_BOTH = 3,
+} rf_matmul_transpose;
+/** a [..., m, k] x b [..., k, n] -> [..., m, n]; the leading dimensions broadcast. */
+RF_API rf_tensor rf_matmul(rf_trace *t, rf_tensor a, rf_tensor b, rf_matmul_transpose transpose);
 /**
  * Einstein's sum convention, as NumPy's and TensorFlow's einsum: each operand has a letter for each
  * dimension, and what the result lacks is summed, "bthd,bshd->bhts". Without "->" the result has
  * the letters that occur once, in the order of the alphabet. "..." stands for further dimensions,
  * which broadcast, as do dimensions of 1. A letter twice in one operand (a diagonal) is refused.
- * One to 8 operands, f32; more than two are contracted in pairs, each by a product of matrices
- * where letters are summed: from left to right, or in another order where a product on the way
- * would have more than 6 dimensions. Any letter may stand for the batch; a sum over it
- * is one over the examples that this replica has, as rf_reduce_sum() is.
+ * There are one to 8 operands, f32. More than two are contracted in pairs, each by a product of
+ * matrices where letters are summed. Pairs go from left to right, or in another order where a
+ * product on the way would have more than 6 dimensions. Any letter may stand for the batch; a sum
+ * over it is one over the examples that this replica has, as rf_reduce_sum() is.
  * @return the result; the trace fails with RF_ERROR_INVALID_ARGUMENT for what does not fit.
  */
 RF_API rf_tensor rf_einsum(rf_trace *t, const char *equation, const rf_tensor *operands,
@@ -306,10 +314,9 @@ RF_API rf_tensor rf_conv2d(rf_trace *t, rf_tensor x, rf_tensor kernel,
  * Transposed convolution, which enlarges images: x [n, h, w, cin], kernel
  * [kh, kw, cout / groups, cin] -> [n, oh, ow, cout].
  * Without padding oh is h * stride + max(kh - stride, 0), as Keras' (with dilation, kh is the
- * distance from the kernel's first row to its last one, plus 1); with ::RF_PADDING_SAME it is h *
- * stride; with
- * ::RF_PADDING_EXPLICIT it is (h - 1) * stride + kh without what the padding takes away. `params`
- * may be NULL.
+ * distance from the kernel's first row to its last one, plus 1). With ::RF_PADDING_SAME it is h *
+ * stride. With ::RF_PADDING_EXPLICIT it is (h - 1) * stride + kh without what the padding takes
+ * away. `params` may be NULL.
  */
 RF_API rf_tensor rf_conv2d_transpose(rf_trace *t, rf_tensor x, rf_tensor kernel,
                                      const rf_conv2d_params *params);
@@ -419,10 +426,9 @@ RF_API rf_tensor rf_expand_dims(rf_trace *t, rf_tensor x, int32_t axis);
 RF_API rf_tensor rf_squeeze(rf_trace *t, rf_tensor x, int32_t axis);
 /**
  * Takes what i32 `indices` name along `axis` of x (f32, f16, bf16, i32, or u8 with a multiple of 4
- * elements behind that axis), as NumPy's take() does: the result has the
- * indices' dimensions in the place of that axis, and may have 6 in all. x is a table of rows
- * [v, d] and `axis` 0: indices [n, s] give [n, s, d], which is an embedding. `axis` may be
- * negative.
+ * elements behind that axis), as NumPy's take() does. The result has the indices' dimensions in the
+ * place of that axis, and may have 6 in all. x is a table of rows [v, d] and `axis` 0: indices [n,
+ * s] give [n, s, d], which is an embedding. `axis` may be negative.
  *
  * An index outside 0 .. v - 1, negative ones included, gives NaN, in whole numbers a value without
  * meaning. rf_strategy_run() refuses a batch that holds such a number where the step takes it for
@@ -451,15 +457,20 @@ RF_API rf_tensor rf_upsample2d(rf_trace *t, rf_tensor x, const int32_t *factor,
                                rf_interpolation interpolation);
 
 /* ---- reductions: axes may be negative; num_axes 0 reduces all ---- */
-/** Sum over `axes`. With `keep_dims` they remain as dimensions of 1. */
+/** Whether a result has the dimensions that were reduced. */
+typedef enum rf_reduced_dims {
+    RF_DROP_DIMS, /**< the result lacks them */
+    RF_KEEP_DIMS, /**< they remain as dimensions of 1 */
+} rf_reduced_dims;
+/** Sum over `axes`. */
 RF_API rf_tensor rf_reduce_sum(rf_trace *t, rf_tensor x, const int32_t *axes, uint32_t num_axes,
-                               bool keep_dims);
+                               rf_reduced_dims dims);
 /**
  * Mean over `axes`, of the elements that this replica has: over the batch axis this is NOT the
  * global mean; see rf_compute_average_loss().
  */
 RF_API rf_tensor rf_reduce_mean(rf_trace *t, rf_tensor x, const int32_t *axes, uint32_t num_axes,
-                                bool keep_dims);
+                                rf_reduced_dims dims);
 /**
  * Mean and variance over `axes`, as TensorFlow's tf.nn.moments(): of the elements that this replica
  * has, the variance divided by their number. Where the axes are all but the last, one walk over x
@@ -468,15 +479,15 @@ RF_API rf_tensor rf_reduce_mean(rf_trace *t, rf_tensor x, const int32_t *axes, u
  * @return the trace's status; on failure both are the invalid tensor.
  */
 RF_API rf_result rf_moments(rf_trace *t, rf_tensor x, const int32_t *axes, uint32_t num_axes,
-                            bool keep_dims, rf_tensor *mean, rf_tensor *variance);
+                            rf_reduced_dims dims, rf_tensor *mean, rf_tensor *variance);
 /**
  * Maximum over `axes`. The gradient is divided equally among the elements that attain the maximum.
  */
 RF_API rf_tensor rf_reduce_max(rf_trace *t, rf_tensor x, const int32_t *axes, uint32_t num_axes,
-                               bool keep_dims);
+                               rf_reduced_dims dims);
 /** Minimum over `axes`; otherwise as rf_reduce_max(). */
 RF_API rf_tensor rf_reduce_min(rf_trace *t, rf_tensor x, const int32_t *axes, uint32_t num_axes,
-                               bool keep_dims);
+                               rf_reduced_dims dims);
 /** Index (i32) of the first maximum along the last axis: [..., c] -> [...]. It has no gradient. */
 RF_API rf_tensor rf_argmax(rf_trace *t, rf_tensor x);
 /** Index (i32) of the first minimum along the last axis, as rf_argmax(). */
@@ -493,32 +504,41 @@ RF_API rf_tensor rf_argmin(rf_trace *t, rf_tensor x);
 RF_API rf_result rf_top_k(rf_trace *t, rf_tensor x, int32_t k, rf_tensor *values,
                           rf_tensor *indices);
 
+/** The order of rf_sort(). */
+typedef enum rf_sort_order {
+    RF_ASCENDING,
+    RF_DESCENDING, /**< the largest element comes first */
+} rf_sort_order;
 /**
- * Sorts x along `axis`, negative ones counted from the end: ascending, or from the largest element
- * down. Equal elements keep their order, and NaN comes last in either direction. Along the batch
- * axis each replica sorts the examples that it has. The gradient goes back to where the elements
- * were.
+ * Sorts x along `axis`; negative axes count from the end. Equal elements keep their order, and NaN
+ * comes last in either direction. Along the batch axis each replica sorts the examples that it has.
+ * The gradient goes back to where the elements were.
  */
-RF_API rf_tensor rf_sort(rf_trace *t, rf_tensor x, int32_t axis, bool descending);
+RF_API rf_tensor rf_sort(rf_trace *t, rf_tensor x, int32_t axis, rf_sort_order order);
 /** Where the elements of rf_sort() were along `axis`: i32, of the shape of x, without gradient. */
-RF_API rf_tensor rf_argsort(rf_trace *t, rf_tensor x, int32_t axis, bool descending);
+RF_API rf_tensor rf_argsort(rf_trace *t, rf_tensor x, int32_t axis, rf_sort_order order);
 
 /* ---- scans ---- */
 /**
- * Cumulative sums along the last axis.
- * `exclusive` leaves each element out of its own sum, so that the first is 0; `reverse` adds from
- * the last element backwards.
+ * The elements that a cumulative sum or product covers. The inclusive forms count each element in
+ * its own result; the exclusive ones leave it out, so that the first result is 0 or 1. The reverse
+ * forms begin with the last element.
  */
-RF_API rf_tensor rf_cumsum(rf_trace *t, rf_tensor x, bool exclusive, bool reverse);
+typedef enum rf_scan_form {
+    RF_SCAN_INCLUSIVE = 0,
+    RF_SCAN_EXCLUSIVE = 1,
+    RF_SCAN_INCLUSIVE_REVERSE = 2,
+    RF_SCAN_EXCLUSIVE_REVERSE = 3,
+} rf_scan_form;
+/** Cumulative sums along the last axis. */
+RF_API rf_tensor rf_cumsum(rf_trace *t, rf_tensor x, rf_scan_form form);
 /**
- * Cumulative products along the last axis.
- * `exclusive` leaves each element out of its own product, so that the first is 1; `reverse`
- * multiplies from the last element backwards. A product that does not fit a float on the way, but
+ * Cumulative products along the last axis. A product that does not fit a float on the way, but
  * again behind it, is right there: products keep exponents of their own. So is the gradient, with
  * factors of 0 too: nothing is divided by them. Its rounding error is that of the largest addend.
  * Gradients of the gradient are right where the products before and behind an element fit a float.
  */
-RF_API rf_tensor rf_cumprod(rf_trace *t, rf_tensor x, bool exclusive, bool reverse);
+RF_API rf_tensor rf_cumprod(rf_trace *t, rf_tensor x, rf_scan_form form);
 
 /* ---- recurrence: all steps of a sequence in one operation ---- */
 /** Kinds of recurrent layers. */
@@ -540,12 +560,11 @@ typedef struct rf_rnn_params {
 } rf_rnn_params;
 /**
  * A recurrent layer over x [n, steps, gates * units], which is its input times the kernel (a GRU
- * has 3 gates, an LSTM 4, in the order above, the simple one 1). recurrent [units, gates * units];
- * bias [gates * units], which joins the product of state and recurrent, or the invalid tensor;
- * state two tensors, the initial h and (LSTM) c, [n, units] each: both or none; NULL or invalid
- * tensors for zeros.
- * A device executes the steps one after the other: programs grow with their number. No gradient
- * flows into the mask.
+ * has 3 gates, an LSTM 4, in the order above, the simple one 1). `recurrent` is [units, gates *
+ * units]. `bias` is [gates * units], which joins the product of state and recurrent, or the invalid
+ * tensor. `state` is two tensors, the initial h and (LSTM) c, [n, units] each, both or none; NULL
+ * or invalid tensors stand for zeros. A device executes the steps one after the other: programs
+ * grow with their number. No gradient flows into the mask.
  * @param[out] sequence h after each step, [n, steps, units]
  * @param[out] final two tensors, the last h and (LSTM) c, [n, units]; final[1] is otherwise the
  *   invalid tensor. May be NULL.
@@ -629,12 +648,17 @@ RF_API rf_tensor rf_attention(rf_trace *t, rf_tensor query, rf_tensor key, rf_te
 
 /*
  * ---- classification and regression ----
- * Without `from_logits` the predictions of a crossentropy are probabilities. Where the graph shows
- * that they are what rf_softmax() (of the binary one rf_sigmoid()) made, perhaps converted or in
- * another shape, the loss is computed from the logits in front of it, as in Keras: a model that is
- * sure of the wrong class still has a gradient. rf_gradients() by the probabilities themselves is
- * then RF_ERROR_INVALID_ARGUMENT.
+ * The predictions of a crossentropy are probabilities or logits. Where the graph shows that
+ * probabilities are what rf_softmax() (of the binary one rf_sigmoid()) made, perhaps converted or
+ * in another shape, the loss is computed from the logits in front of it, as in Keras. A model that
+ * is sure of the wrong class still has a gradient. rf_gradients() by the probabilities themselves
+ * is then RF_ERROR_INVALID_ARGUMENT.
  */
+/** The form of a crossentropy's predictions. */
+typedef enum rf_prediction_form {
+    RF_PROBABILITIES, /**< numbers that softmax or a sigmoid made */
+    RF_LOGITS,        /**< numbers of any size, from which they are made */
+} rf_prediction_form;
 /** Softmax along the last axis. */
 RF_API rf_tensor rf_softmax(rf_trace *t, rf_tensor x);
 /** Logarithm of the softmax along the last axis. */
@@ -643,25 +667,24 @@ RF_API rf_tensor rf_log_softmax(rf_trace *t, rf_tensor x);
 RF_API rf_tensor rf_one_hot(rf_trace *t, rf_tensor indices, int32_t depth);
 /**
  * labels i32 [n...], predictions [n..., c] -> losses per example [n...].
- * A label outside 0 .. c - 1 gives NaN, and is refused in a batch as rf_gather() says. Without
- * `from_logits` predictions are probabilities, treated as in rf_categorical_crossentropy().
+ * A label outside 0 .. c - 1 gives NaN, and is refused in a batch as rf_gather() says.
+ * Probabilities are treated as in rf_categorical_crossentropy().
  */
 RF_API rf_tensor rf_sparse_categorical_crossentropy(rf_trace *t, rf_tensor labels,
-                                                    rf_tensor predictions, bool from_logits);
+                                                    rf_tensor predictions, rf_prediction_form form);
 /**
  * labels f32 [n..., c], predictions [n..., c] -> losses per example [n...].
- * Without `from_logits` predictions are probabilities: those that no softmax made are normalised
- * and clipped to [1e-7, 1 - 1e-7], as in Keras.
+ * Probabilities that no softmax made are normalised and clipped to [1e-7, 1 - 1e-7], as in Keras.
  */
 RF_API rf_tensor rf_categorical_crossentropy(rf_trace *t, rf_tensor labels, rf_tensor predictions,
-                                             bool from_logits);
+                                             rf_prediction_form form);
 /**
  * labels f32 [n..., c] of 0 to 1, predictions [n..., c] -> the mean over the last axis of
- * -(y log p + (1 - y) log(1 - p)), [n...]. Without `from_logits` predictions are probabilities:
- * those that no sigmoid made are clipped to [1e-7, 1 - 1e-7], as in Keras.
+ * -(y log p + (1 - y) log(1 - p)), [n...]. Probabilities that no sigmoid
+ * made are clipped to [1e-7, 1 - 1e-7], as in Keras.
  */
 RF_API rf_tensor rf_binary_crossentropy(rf_trace *t, rf_tensor labels, rf_tensor predictions,
-                                        bool from_logits);
+                                        rf_prediction_form form);
 /** Mean over the last axis of squared differences: [n..., c] -> [n...]. */
 RF_API rf_tensor rf_mean_squared_error(rf_trace *t, rf_tensor labels, rf_tensor predictions);
 /** Mean over the last axis of absolute differences: [n..., c] -> [n...]. */
@@ -687,14 +710,14 @@ RF_API rf_tensor rf_kl_divergence(rf_trace *t, rf_tensor labels, rf_tensor predi
  * keep the numbers of their example. A tensor without a batch, such as a variable, has the same
  * mask on all replicas. `seed` 0: derived from the seed of the strategy and the place in the trace.
  * Where others compute a share of the batch, too, ::RF_ERROR_UNSUPPORTED names the operation since
- * which elements do not belong to one example each: x is [n, n], or the batch was reversed, sorted,
- * shifted or joined with other rows.
+ * which elements do not belong to one example each. Then x is [n, n], or the batch was reversed,
+ * sorted, shifted or joined with other rows.
  */
 RF_API rf_tensor rf_dropout(rf_trace *t, rf_tensor x, float rate, uint64_t seed);
 /**
  * Numbers of a uniform distribution between `low` and `high`, in the shape of `like`, f32, whose
  * elements are not read. As with rf_dropout(), each is a function of the seed, the step and the
- * element's place in the global batch: it does not depend on how many replicas there are, and the
+ * element's place in the global batch. It does not depend on how many replicas there are, and the
  * same tensors are refused. They are drawn in inference too, where a function without `training`
  * has the same ones in each run. No gradient.
  * @param seed 0: the strategy's, and another sequence for each call in a step.

@@ -23,7 +23,7 @@ typedef struct rf_optimizer rf_optimizer;
 /** How the learning rate depends on the step, after the warm-up. */
 typedef enum rf_schedule_kind {
     RF_SCHEDULE_CONSTANT, /**< initial */
-    /** initial * rate^(step / decay_steps); with `staircase` the exponent is rounded down. */
+    /** initial * decay_rate^(step / decay_steps); with `staircase` the exponent is rounded down. */
     RF_SCHEDULE_EXPONENTIAL_DECAY,
     RF_SCHEDULE_PIECEWISE_CONSTANT, /**< values[i] while step <= boundaries[i] */
     /**
@@ -32,12 +32,13 @@ typedef enum rf_schedule_kind {
      */
     RF_SCHEDULE_COSINE_DECAY,
     /**
-     * (initial - end) * (1 - p)^power + end, p = min(step / decay_steps, 1); power 0: 1. With
+     * (initial - end) * (1 - p)^power + end, p = min(step / decay_steps, 1). With
      * `cycle` the decay is stretched to the next multiple of decay_steps, so that the rate rises
      * again where it came to `end`.
      */
     RF_SCHEDULE_POLYNOMIAL_DECAY,
-    /** initial / (1 + rate * step / decay_steps); with `staircase` the quotient is rounded down. */
+    /** initial / (1 + decay_rate * step / decay_steps); with `staircase` the quotient is rounded
+       down. */
     RF_SCHEDULE_INVERSE_TIME_DECAY,
     /** initial * min(step^(-1/2), step * warmup_steps^(-3/2)); Vaswani et al. 2017 */
     RF_SCHEDULE_INVERSE_SQRT,
@@ -50,7 +51,8 @@ typedef enum rf_schedule_kind {
 /** A learning rate as a function of the step. Fields that the kind does not use must be zero. */
 typedef struct rf_schedule {
     rf_schedule_kind kind;
-    double initial, rate, alpha, end, power;
+    double initial, decay_rate, alpha, end;
+    double power; /**< POLYNOMIAL_DECAY; 0: 1 */
     uint64_t decay_steps;
     /**
      * During so many steps the rate goes from `warmup_initial`, in a straight line, to `initial`
@@ -137,11 +139,12 @@ typedef struct rf_muon_params {
  * In the first steps the difference is large wherever gradients are near epsilon.
  */
 typedef enum rf_epsilon_form {
+    /** m / (sqrt(v) + epsilon), with m and v corrected: the form of the paper and of PyTorch. */
+    RF_EPSILON_CORRECTED,
     /**
      * m / (sqrt(v) + epsilon), with the corrections in the rate: "epsilon hat" of the same paper,
      * the form of Keras and TensorFlow.
      */
-    RF_EPSILON_CORRECTED,
     RF_EPSILON_UNCORRECTED,
 } rf_epsilon_form;
 /** Variables that an optimizer treats in a way of their own. */
@@ -197,8 +200,8 @@ typedef rf_result (*rf_update_fn)(rf_trace *t, const rf_update_inputs *in, rf_te
  * double. Every worker of a job must give the same numbers: where there are several, they compare
  * them before each step, for which it is called once more.
  */
-typedef void (*rf_hyperparameters_fn)(uint64_t step, double learning_rate, double *hyperparameters,
-                                      void *user);
+typedef void (*rf_hyperparameters_fn)(void *user, uint64_t step, double learning_rate,
+                                      double *hyperparameters);
 /** An optimizer of the caller. Copied, with all names. */
 typedef struct rf_custom_optimizer {
     /** Checkpoints of one name are not restored into another. Letters, digits and _. */
@@ -217,7 +220,7 @@ typedef struct rf_custom_optimizer {
  * the loss is multiplied by a large number before it is differentiated. Gradients are divided by it
  * once they are summed over replicas (and accumulated), before clipping and anything else. Where
  * one of them is then infinite or NaN, on whichever replica, the step leaves weights, slots,
- * averages and the number of updates as they are, and the scale is halved; it is doubled after
+ * averages and the number of updates as they are, and the scale is halved. It is doubled after
  * `growth_steps` updates in a row. With powers of two, results have the bits that they have
  * without, as long as no number on the way leaves the range of its type. Not with
  * ::RF_COMPRESSION_TOP_K, which keeps gradients of one step for later ones.
@@ -324,17 +327,17 @@ RF_API rf_result rf_optimizer_minimize(rf_trace *t, rf_optimizer *optimizer, rf_
  * the variable out.
  *
  * A gradient of rf_gradients() is this replica's contribution. It is summed over replicas (and over
- * accumulation_steps, to a mean) before anything that is not linear in it: what the step computes
- * from gradients, such as clipping by their norm, taking their sign or adding weight decay, sees
- * the gradients of the whole batch, as in an optimizer of one replica. Besides gradients it may use
- * variables and constants. Multiples and sums of gradients are summed as they are, and so is what
- * the caller computes from examples by other means.
+ * accumulation_steps, to a mean) before anything that is not linear in it. Whatever the step
+ * computes from gradients, such as clipping by their norm, taking their sign or adding weight
+ * decay, sees the gradients of the whole batch, as in an optimizer of one replica. Besides
+ * gradients it may use variables and constants. Multiples and sums of gradients are summed as they
+ * are, and so is what the caller computes from examples by other means.
  *
- * With several replicas or accumulation_steps a step fails:
- * ::RF_ERROR_UNSUPPORTED where such a computation also uses examples, or what is computed from
- * them (weight the loss instead), or the size of the batch; ::RF_ERROR_INVALID_ARGUMENT where it
- * uses the gradient of a variable that is not in the list, or two different multiples of one.
- * With parameter servers it is ::RF_ERROR_UNSUPPORTED always: no worker has the sum.
+ * With several replicas or accumulation_steps a step is ::RF_ERROR_UNSUPPORTED where such a
+ * computation also uses examples, numbers computed from them (weight the loss instead), or the size
+ * of the batch. It is ::RF_ERROR_INVALID_ARGUMENT where the computation uses the gradient of a
+ * variable that is not in the list, or two different multiples of one. With parameter servers it is
+ * ::RF_ERROR_UNSUPPORTED always: no worker has the sum.
  *
  * rf_variable_read_gradient() gives what was applied. A value that the step itself reports of
  * gradients, a norm say, is still that of one replica, and of the scaled loss where the optimizer

@@ -15,32 +15,32 @@
  *    schedules work by the name of a function and a range of examples, and joins.
  *
  * To do scheduled work a worker pulls the parameters from the servers, runs the function and pushes
- * the gradients back, and with them the changes of variables that the step assigns and no optimizer
- * updates (moving averages of batch normalization): the value after the step minus the one that
- * was pulled. There are two ways to train:
+ * the gradients back. With them go the changes of variables that the step assigns and no optimizer
+ * updates (moving averages of batch normalization). A change is the value after the step minus the
+ * one that was pulled. There are two ways to train:
  *
  *  - **asynchronous** (the default): scheduled work goes to whichever worker is free, and servers
  *    apply gradients as they arrive. Each push carries the version of the parameters from which it
  *    was computed, so that its staleness (updates made in between) is measured. Changes are added
  *    as they arrive, too: none is lost, and each counts in full. `max_ahead` bounds
  *    it: no worker begins a step while it is so many steps ahead of the slowest (stale synchronous
- *    parallel; Ho et al. 2013), so that a push is at most (workers - 1) * (2 * max_ahead - 1)
- *    updates old.
+ *    parallel; Ho et al. 2013). A push is then at most (workers - 1) * (2 * max_ahead - 1) updates
+ *    old.
  *  - **synchronous**: each scheduled range is one step. It is cut into one share per worker of the
  *    cluster. Servers add the gradients of the shares, each weighted by its number of examples,
  *    in a fixed order, and update once when all are there. The result is that of one device with
- *    the whole range as its batch, and its bits do not depend on which workers compute the shares:
- *    random numbers follow the step and an example's place in its range. Changes are weighted in
+ *    the whole range as its batch, and its bits do not depend on which workers compute the shares.
+ *    Random numbers follow the step and an example's place in its range. Changes are weighted in
  *    the same way: a variable becomes the mean of the values that the shares would give it.
  *    Statistics of batch normalization are those of a share, as those of a replica are elsewhere:
  *    workers then compute what so many replicas of a mirrored strategy do.
  *
- * A worker may be lost at any time: its work is given to another one (asynchronous training may
- * then count a push twice, at those servers that the first worker had reached), except for a share
- * of a synchronous step that only its own dataset has, see rf_worker_function::whole_data. It may
- * be started again and rejoins. A lost server or chief ends the job: every task returns
- * ::RF_ERROR_PEER_LOST, which names it ("ps 1 (10.0.0.3:2222) was lost: ..."). Tasks may be started
- * in any order.
+ * A worker may be lost at any time, and its work is given to another one. Asynchronous training may
+ * then count a push twice, at those servers that the first worker had reached. A share of a
+ * synchronous step that only the lost worker's own dataset has waits for it
+ * (rf_worker_function::whole_data). It may be started again and rejoins. A lost server or chief
+ * ends the job: every task returns ::RF_ERROR_PEER_LOST, which names it ("ps 1 (10.0.0.3:2222) was
+ * lost: ..."). Tasks may be started in any order.
  *
  * Losses must be averages over the batch (rf_compute_average_loss()). Connections are authenticated
  * with the job key like those of rf_comm_create(); see ::rf_comm_params. Every wait has a deadline.
@@ -104,7 +104,7 @@ RF_API RF_MUST_USE rf_result rf_parameter_server_run(const rf_parameter_server_p
 
 /** The largest number of results of a function. */
 #define RF_MAX_RESULTS 8
-#define RF_FUNCTION_NAME_BYTES 64
+#define RF_MAX_FUNCTION_NAME_BYTES 64
 
 /**
  * Creates an optimizer for steps of workers: rf_optimizer_minimize() and
@@ -147,9 +147,9 @@ typedef struct rf_worker_function {
      * `data` is the whole dataset, and the same on all workers: work number i takes batch i, and in
      * synchronous training its share number s of n takes batch n * i + s. A lost worker's share is
      * then computed by any other one, to the same bits. Otherwise `data` is this worker's own, such
-     * as a part made by rf_dataset_shard(): its share of a synchronous step is its own batch number
-     * i, which waits for it to be started again, unless the batches that both had show that another
-     * worker has the same data.
+     * as a part made by rf_dataset_shard(). Its share of a synchronous step is its own batch number
+     * i. A lost worker's share waits for it to be started again, unless the batches that both had
+     * show that another worker has the same data.
      */
     bool whole_data;
     uint64_t reserved[3]; /**< zero: room for later fields */
@@ -241,14 +241,13 @@ RF_API void rf_coordinator_destroy(rf_coordinator **coordinator);
 /**
  * Adds work: examples [first, first + count) for a function. Works of a function are numbered in
  * the order in which they are scheduled, from the iterations of
- * rf_coordinator_params::local_optimizer on, and draw the random numbers of a step of that number
- * from the seed of the chief's strategy.
- * With `count` 0 the work is on batches of rf_worker_function::data, of all passes over it: see
- * rf_worker_function::whole_data. It is then numbered from 0, or from `first` where that is more: a
- * training that goes on, or a worker that joins later, need not begin at the beginning.
- * (Asynchronous workers without whole_data take batch `first` of their own at first, and then one
- * after the other. Passes of unknown cardinality are read up to the batch that is wanted.) Returns
- * at once.
+ * rf_coordinator_params::local_optimizer on. They draw the random numbers of a step of that number
+ * from the seed of the chief's strategy. With `count` 0 the work is on batches of
+ * rf_worker_function::data, of all passes over it: see rf_worker_function::whole_data. It is then
+ * numbered from 0, or from `first` where that is more: a training that goes on, or a worker that
+ * joins later, need not begin at the beginning. (Asynchronous workers without whole_data take batch
+ * `first` of their own at first, and then one after the other. Passes of unknown cardinality are
+ * read up to the batch that is wanted.) Returns at once.
  * @param[out] value NULL, or receives the result, owned by the caller, who destroys it with
  *   rf_remote_value_destroy().
  * @return the failure of an earlier function, once, as rf_coordinator_join().

@@ -79,9 +79,9 @@ typedef struct rf_text_lines_params {
  * u8 [n]), where n is at most max_bytes and may be 0: for rf_dataset_map() and
  * rf_dataset_padded_batch(). Lines end with LF or CR LF, which are not part of them; what follows
  * the last line feed is one where it is not empty. A byte order mark at the beginning of a file is
- * left out, that of UTF-16 or UTF-32 is RF_ERROR_UNSUPPORTED, and so is what is compressed in
- * another way; other bytes, normally UTF-8, are not looked at. Files are plain or gzipped (detected
- * from the content).
+ * left out. That of UTF-16 or UTF-32 is RF_ERROR_UNSUPPORTED, and so is a file that is compressed
+ * in another way. Other bytes, normally UTF-8, are not looked at. Files are plain or gzipped
+ * (detected from the content).
  *
  * Files are read in order, each time anew, in the memory of one line and of one buffer, whatever
  * their size; one is open at a time for each iterator. How many lines there are is unknown. A saved
@@ -220,9 +220,9 @@ typedef struct rf_image_directory_params {
  * damaged, the next ones). An image is read when its element is needed, each time anew:
  * rf_dataset_cache() keeps them. They are fetched by number, and a worker reads its own only.
  * @return RF_ERROR_NOT_FOUND when there are no images, RF_ERROR_IO. A failure of rf_image_read()
- * comes from rf_iterator_next(), with the name of the file, and so does RF_ERROR_INVALID_ARGUMENT
- * for an image of another size, and RF_ERROR_IO for a pipe or a device that has the name of an
- * image. rf_dataset_ignore_errors() leaves such images out and counts them.
+ * comes from rf_iterator_next(), with the name of the file. So does RF_ERROR_INVALID_ARGUMENT for
+ * an image of another size, and RF_ERROR_IO for a pipe or a device that has the name of an image.
+ * rf_dataset_ignore_errors() leaves such images out and counts them.
  */
 RF_API RF_MUST_USE rf_result
 rf_dataset_from_image_directory(const rf_image_directory_params *params, rf_dataset **out);

@@ -97,14 +97,14 @@ typedef struct rf_device_options {
 typedef struct rf_mirrored_params {
     /**
      * Comma-separated list. An entry is an index ("0"), a name (which may have commas itself), a
-     * part of a device's or driver's name ("radeon", "3060"), a UUID (32 hexadecimal digits), a PCI
-     * address ("01:00.0"), or "all" for every usable device. Letter case does not matter.
-     * A name selects a usable device that no entry before it has selected, if there is one: with
-     * two RTX 4090, "RTX 4090,RTX 4090" opens both. Where there is none, and for the other kinds of
-     * entries, repeating an entry opens the device again as another logical replica.
-     * NULL: RINGFIRE_DEVICES, else the default (rf_device_info::by_default): all usable GPUs, of
-     * whatever vendors, each of them once; software drivers where there is no usable GPU. The log
-     * tells at level RF_LOG_INFO what is left out.
+     * part of a device's or driver's name ("radeon", "3060"), a UUID (32 hexadecimal digits) or a
+     * PCI address ("01:00.0"). "all" stands for every usable device. Letter case does not matter. A
+     * name selects a usable device that no entry before it has selected, if there is one: with two
+     * RTX 4090, "RTX 4090,RTX 4090" opens both. Where there is none, and for the other kinds of
+     * entries, repeating an entry opens the device again as another logical replica. NULL:
+     * RINGFIRE_DEVICES, else the default (rf_device_info::by_default): all usable GPUs, of whatever
+     * vendors, each of them once; software drivers where there is no usable GPU. The log tells at
+     * level RF_LOG_INFO what is left out.
      */
     const char *devices;
     rf_update_mode update_mode;
@@ -193,7 +193,7 @@ typedef struct rf_multi_worker_params {
 
 /**
  * Creates the strategy of a job of several workers.
- * Every worker of the job calls this, and then everything else in the same order: all of them run
+ * Every worker of the job calls this, and then everything else in the same order. All of them run
  * the same functions with the same global batches, of which each computes the part of its own
  * replicas. Replicas are numbered over the job, those of a worker after those of the ranks before
  * it. Where the environment describes no job, the result is the mirrored strategy of this process.
@@ -203,7 +203,7 @@ typedef struct rf_multi_worker_params {
  * rf_variable_read_gradient(), rf_metric_result(), rf_model_fit(), rf_model_evaluate(),
  * rf_model_predict(), and those of checkpoint.h and interchange.h that are marked so. Whether they
  * are made must not depend on the clock or the rank of a worker.
- * When a worker or one of its devices is lost, the job ends: these calls then fail on all other
+ * When a worker or one of its devices is lost, the job ends. These calls then fail on all other
  * workers with ::RF_ERROR_PEER_LOST, which names the worker, and so does every later call on the
  * strategy.
  *
@@ -297,7 +297,7 @@ RF_API bool rf_strategy_stop_agreed(const rf_strategy *strategy);
 /** Name of a replica's device; "" when `replica` is out of range. */
 RF_API const char *rf_strategy_device_name(const rf_strategy *strategy, uint32_t replica);
 /** Number of messages (warnings and errors) of the validation layer about all devices so far. */
-RF_API uint64_t rf_strategy_validation_messages(const rf_strategy *strategy);
+RF_API uint64_t rf_strategy_num_validation_messages(const rf_strategy *strategy);
 
 /* ---- variables ---- */
 
@@ -316,7 +316,7 @@ typedef enum rf_initializer_kind {
     RF_INIT_ZEROS,
     RF_INIT_ONES,
     RF_INIT_CONSTANT, /**< a everywhere */
-    /** mean a, sd b (b = 0: 0.05), without what is farther than 2 b from a; as in BERT */
+    /** mean a, sd b (b = 0: 0.05), without numbers farther than 2 b from a; as in BERT */
     RF_INIT_TRUNCATED_NORMAL,
     RF_INIT_LECUN_UNIFORM, /**< U(-l, l), l = sqrt(3 / fan_in); LeCun et al. 1998 */
     RF_INIT_LECUN_NORMAL,  /**< truncated normal, sd = sqrt(1 / fan_in) */
@@ -333,10 +333,11 @@ typedef enum rf_distribution {
     RF_DISTRIBUTION_UNTRUNCATED_NORMAL,
     RF_DISTRIBUTION_UNIFORM,
 } rf_distribution;
-/** An initial value: a distribution with its parameters `a` and `b`, where the kind uses them. */
+/** An initial value: a distribution with its parameters, where the kind uses them. */
 typedef struct rf_initializer {
     rf_initializer_kind kind;
-    float a, b;
+    float a; /**< mean, lower end, gain, variance or value; 0: what the kind says, else zero */
+    float b; /**< deviation or upper end; 0: what the kind says, else zero */
     /** 0: derived from the strategy's seed and the order in which variables are created */
     uint64_t seed;
     rf_fan fan;                   /**< VARIANCE_SCALING only */
@@ -503,13 +504,14 @@ typedef struct rf_function_params {
      * results is short, and where a submission would take more than a tenth of a second.
      *
      * Runs go by themselves where the host takes part in each: where several replicas exchange
-     * gradients or values, or RF_BALANCE_AUTO measures them; where an update clips by norms, has
-     * ratios or directions (LAMB, Muon), takes what the step computes from gradients, or has
-     * scalars of a custom optimizer and a scaled loss, or accumulates losses that are means by
-     * weights; and while an asynchronous checkpoint is made. Where gradients are accumulated
-     * (rf_optimizer_params::accumulation_steps), that concerns the runs that end with the update:
-     * the others go together, and with it. Losses that are scaled (rf_optimizer_params::loss_scale)
-     * change nothing: the device decides which updates are made.
+     * gradients or values, where RF_BALANCE_AUTO measures them, and while an asynchronous
+     * checkpoint is made. They also do where an update clips by norms, has ratios or directions
+     * (LAMB, Muon), or takes numbers that the step computes from gradients. So do updates that have
+     * scalars of a custom optimizer and a scaled loss, and those that accumulate losses that are
+     * means by weights. Where gradients are accumulated (rf_optimizer_params::accumulation_steps),
+     * that concerns the runs that end with the update: the others go together, and with it. Losses
+     * that are scaled (rf_optimizer_params::loss_scale) change nothing: the device decides which
+     * updates are made.
      */
     uint32_t steps_per_execution;
     uint64_t reserved[7]; /**< zero: room for later fields */
@@ -554,7 +556,7 @@ typedef enum rf_distribute_policy {
      * Each worker prepares the rows of its replicas of every batch.
      * Where the steps below rf_dataset_batch() can be read in any order (arrays and files; map,
      * cache, take, skip, zip, concatenate, a shuffle of the whole dataset) no other examples are
-     * read; elsewhere whole batches are made and cut. A position saved with one number of workers
+     * read. Elsewhere whole batches are made and cut. A position saved with one number of workers
      * continues with any other.
      */
     RF_DISTRIBUTE_BY_EXAMPLE,
@@ -611,7 +613,7 @@ RF_API RF_MUST_USE rf_result rf_strategy_reduce(rf_strategy *strategy, rf_reduce
 RF_API RF_MUST_USE rf_result rf_per_replica_local(const rf_per_replica *value, uint32_t replica,
                                                   rf_array *out);
 /** Number of examples that a replica got in the run that made this value. */
-RF_API uint32_t rf_per_replica_examples(const rf_per_replica *value, uint32_t replica);
+RF_API uint32_t rf_per_replica_num_examples(const rf_per_replica *value, uint32_t replica);
 /**
  * All values of the replicas joined along dimension 0, in the order of the batch. Collective;
  * blocking.

@@ -73,21 +73,20 @@ typedef enum rf_tokenizer_kind {
     RF_TOKENIZER_WORDS,
     /**
      * Pieces of words, as BERT's WordPiece. Control characters, characters that are private or not
-     * assigned, and bytes that are not UTF-8 are left out; letters of all of Unicode become
-     * lower-case, are decomposed (NFD: Korean syllables too) and lose their accents; white space,
+     * assigned, and bytes that are not UTF-8 are left out. Letters of all of Unicode become
+     * lower-case, are decomposed (NFD: Korean syllables too) and lose their accents. White space,
      * punctuation marks and Chinese characters separate words, and the latter two are words
      * themselves. Characters are those of the Unicode version of utf8proc. A word becomes the
      * longest tokens that it begins with, one after the other; those inside of words begin with
      * "##". A word that cannot be made of tokens, or has more than 100 characters, becomes "[UNK]".
-     * In training, tokens 0 to 4 are "[PAD]", "[UNK]", "[CLS]",
-     * "[SEP]" and "[MASK]".
+     * In training, tokens 0 to 4 are "[PAD]", "[UNK]", "[CLS]", "[SEP]" and "[MASK]".
      */
     RF_TOKENIZER_WORD_PIECE,
     /**
-     * Byte pairs, after GPT-2: text is cut into words with the space before them, numbers, runs of
-     * other characters and white space, and in each of these the pair of tokens that was merged
-     * first in training is merged first. Tokens 0 to 255 are the bytes, so every text has tokens
-     * and decoding gives back its bytes. All bytes above 127 count as letters.
+     * Byte pairs, after GPT-2. Text is cut into words with the space before them, numbers, runs of
+     * other characters and white space. In each of these the pair of tokens that was merged first
+     * in training is merged first. Tokens 0 to 255 are the bytes, so every text has tokens and
+     * decoding gives back its bytes. All bytes above 127 count as letters.
      */
     RF_TOKENIZER_BYTE_PAIR,
 } rf_tokenizer_kind;
@@ -120,7 +119,7 @@ typedef struct rf_tokenizer_params {
 /**
  * Makes a tokenizer whose vocabulary is learned from texts.
  * WordPiece begins with the characters of the words (where there are too many, with the most
- * frequent ones), byte pairs with the bytes; then the most frequent pair of neighbours becomes a
+ * frequent ones), byte pairs with the bytes. Then the most frequent pair of neighbours becomes a
  * token, again and again, until the vocabulary is full or no pair is frequent enough. The pair with
  * the smaller token numbers is first of equally frequent ones. Tokens have at most 128 bytes.
  * Computes for up to a second for each megabyte of text. With no text at all, the vocabulary has
@@ -173,15 +172,14 @@ RF_API RF_MUST_USE rf_result rf_tokenizer_encode(const rf_tokenizer *tokenizer, 
  * Turns token numbers into text. Special tokens are left out, except for "[UNK]". Words and
  * WordPiece's words are separated by one space; characters and byte pairs follow each other.
  * @param tokens `count` numbers. May be NULL when there are none.
- * @param[out] text followed by a zero byte. Owned by the caller, who frees it with rf_text_free().
+ * @param[out] text followed by a zero byte. Owned by the caller, who frees it with
+ * rf_string_free().
  * @param[out] size its bytes. May be NULL.
  * @return RF_ERROR_INVALID_ARGUMENT names the place of a number that is no token.
  */
 RF_API RF_MUST_USE rf_result rf_tokenizer_decode(const rf_tokenizer *tokenizer,
                                                  const int32_t *tokens, uint64_t count, char **text,
                                                  size_t *size);
-/** Frees what rf_tokenizer_decode() returned. NULL does nothing. */
-RF_API void rf_text_free(char *text);
 
 /**
  * Writes a tokenizer to a file, JSON that says its version. Blocking: writes and syncs the file,
@@ -203,13 +201,13 @@ RF_API RF_MUST_USE rf_result rf_tokenizer_load(const char *path, rf_tokenizer **
 /** An end of a sequence. */
 typedef enum rf_sequence_end { RF_SEQUENCE_PRE, RF_SEQUENCE_POST } rf_sequence_end;
 /** How sequences get one length; zeros are the defaults of Keras' pad_sequences. */
-typedef struct rf_pad_params {
+typedef struct rf_sequence_pad_params {
     uint32_t length;            /**< of all; 0: of the longest one */
     int32_t value;              /**< of padding */
     rf_sequence_end padding;    /**< where shorter sequences are padded */
     rf_sequence_end truncating; /**< where longer sequences lose tokens */
     uint64_t reserved[4];       /**< zero: room for later fields */
-} rf_pad_params;
+} rf_sequence_pad_params;
 /**
  * Makes one array of sequences of different lengths.
  * @param sequences each i32 [k]; k may be 0, `data` may then be NULL.
@@ -217,7 +215,7 @@ typedef struct rf_pad_params {
  *   rf_array_free().
  */
 RF_API RF_MUST_USE rf_result rf_sequences_pad(const rf_array *sequences, uint32_t num_sequences,
-                                              const rf_pad_params *params, rf_array *out);
+                                              const rf_sequence_pad_params *params, rf_array *out);
 /**
  * Encodes texts and makes one array of them: rf_tokenizer_encode() and rf_sequences_pad().
  * @param sizes NULL: each text ends with a zero byte.
@@ -226,7 +224,8 @@ RF_API RF_MUST_USE rf_result rf_sequences_pad(const rf_array *sequences, uint32_
 RF_API RF_MUST_USE rf_result rf_tokenizer_encode_padded(const rf_tokenizer *tokenizer,
                                                         const char *const *texts,
                                                         const size_t *sizes, uint32_t num_texts,
-                                                        const rf_pad_params *params, rf_array *out);
+                                                        const rf_sequence_pad_params *params,
+                                                        rf_array *out);
 
 #ifdef __cplusplus
 }

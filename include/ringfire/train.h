@@ -109,14 +109,12 @@ RF_API rf_variable_list rf_model_variables(const rf_model *model);
  */
 RF_API rf_variable_list rf_model_state_variables(const rf_model *model);
 /** Number of scalars in all variables, including those that are not trainable. */
-RF_API uint64_t rf_model_count_params(const rf_model *model);
+RF_API uint64_t rf_model_num_params(const rf_model *model);
 /**
  * Table of layers, output shapes and parameter counts, as text.
  * @param[out] text owned by the caller, who frees it with rf_string_free().
  */
 RF_API RF_MUST_USE rf_result rf_model_summary(const rf_model *model, char **text);
-/** Frees a string that the library allocated. NULL does nothing. Thread-safe. */
-RF_API void rf_string_free(char *text);
 /**
  * Sum of the regularisation penalties of the model's layers: a scalar, the constant 0 when there
  * are none.
@@ -198,9 +196,9 @@ typedef struct rf_average_loss_params {
 RF_API rf_tensor rf_compute_average_loss(rf_trace *t, rf_tensor per_example_loss,
                                          const rf_average_loss_params *params);
 /**
- * The mean of losses by their weights, such as a mask that leaves out padding: the sum of loss *
- * weight, divided by the sum of the weights over all replicas, in the shape of the losses. Uneven
- * masks on the replicas therefore change nothing; where all weights are 0 the loss is 0. Its
+ * The mean of losses by their weights, such as a mask that leaves out padding. It is the sum of
+ * loss * weight, divided by the sum of the weights over all replicas, in the shape of the losses.
+ * Uneven masks on the replicas therefore change nothing; where all weights are 0 the loss is 0. Its
  * gradients may be summed over replicas, as those of rf_compute_average_loss(); none goes through
  * the sum of the weights. A loss that is infinite or NaN counts even with weight 0.
  * @param sample_weight per example [n], or with as many dimensions as the losses; of any type.
@@ -283,13 +281,12 @@ RF_API rf_metric *rf_model_metric(const rf_model *model, const char *name);
 #define RF_MAX_LOGS 16
 /**
  * Values at a callback, under the names that they have in CSV logs, event files (after "epoch_" and
- * "batch_"), plots and histories: "loss", "accuracy" (of the classes or binary; in a model compiled
- * with several of these, "sparse_categorical_accuracy", "categorical_accuracy" and
- * "binary_accuracy"), further metrics, such as "precision", with validation "val_loss" and
- * "val_accuracy", and "learning_rate".
- * After a batch: "loss" and metrics of the epoch so far. Reading them waits for the devices, so
- * they are read only when some callback has on_batch_end.
- * Names are borrowed from the model.
+ * "batch_"), plots and histories. There are "loss", "accuracy", further metrics such as
+ * "precision", and "learning_rate"; with validation also "val_loss" and "val_accuracy". The
+ * accuracy is that of the classes or the binary one. A model compiled with several of these has
+ * "sparse_categorical_accuracy", "categorical_accuracy" and "binary_accuracy". After a batch:
+ * "loss" and metrics of the epoch so far. Reading them waits for the devices, so they are read only
+ * when some callback has on_batch_end. Names are borrowed from the model.
  */
 typedef struct rf_logs {
     uint32_t count;
@@ -343,12 +340,12 @@ typedef struct rf_callback_fns {
 RF_API RF_MUST_USE rf_result rf_callback_create(const rf_callback_fns *fns, void *user,
                                                 rf_callback **out);
 /** Learning rate of the epoch that begins, given the current one. */
-typedef double (*rf_epoch_rate_fn)(void *user, uint32_t epoch, double rate);
+typedef double (*rf_learning_rate_fn)(void *user, uint32_t epoch, double rate);
 /**
  * Creates a callback that sets the learning rate at the beginning of each epoch. `user` is
  * borrowed.
  */
-RF_API RF_MUST_USE rf_result rf_callback_learning_rate_scheduler(rf_epoch_rate_fn fn, void *user,
+RF_API RF_MUST_USE rf_result rf_callback_learning_rate_scheduler(rf_learning_rate_fn fn, void *user,
                                                                  rf_callback **out);
 /** When rf_callback_early_stopping() ends training. */
 typedef struct rf_early_stopping_params {
@@ -368,25 +365,29 @@ typedef struct rf_early_stopping_params {
  */
 RF_API RF_MUST_USE rf_result rf_callback_early_stopping(const rf_early_stopping_params *params,
                                                         rf_callback **out);
+/** Whether rf_callback_csv_log() keeps the lines of a file that exists. */
+typedef enum rf_csv_log_mode { RF_CSV_LOG_REPLACE, RF_CSV_LOG_APPEND } rf_csv_log_mode;
 /**
  * Creates a callback that writes one line per epoch, below a header that is written when fit
  * begins.
- * An existing file is replaced. With `append`, and when fit continues from a backup, its lines are
- * kept, except those of epochs that are trained once more: the lines written after the backup was
- * made, or, where fit begins at an initial_epoch, the lines from that epoch on of the last run in
- * the file. An incomplete line is removed, too.
- * In a job of several workers only the chief writes.
- * rf_model_fit() fails with RF_ERROR_INVALID_ARGUMENT before it trains when the file has other
- * columns, or when another process is writing it; the message names that process.
+ * An existing file is replaced. With ::RF_CSV_LOG_APPEND, and when fit continues from a backup, its
+ * lines are kept, except those of epochs that are trained once more. Those are the lines written
+ * after the backup was made. Where fit begins at an initial_epoch, they are the lines from that
+ * epoch on of the last run in the file. An incomplete line is removed, too. In a job of several
+ * workers only the chief writes. rf_model_fit() fails with RF_ERROR_INVALID_ARGUMENT before it
+ * trains when the file has other columns, or when another process is writing it; the message names
+ * that process.
  */
-RF_API RF_MUST_USE rf_result rf_callback_csv_log(const char *path, bool append, rf_callback **out);
+RF_API RF_MUST_USE rf_result rf_callback_csv_log(const char *path, rf_csv_log_mode mode,
+                                                 rf_callback **out);
 /** Receives the speed of the epoch that has ended, over all workers, without validation. */
-typedef void (*rf_rate_fn)(void *user, const rf_fit_state *state, double examples_per_second);
+typedef void (*rf_throughput_fn)(void *user, const rf_fit_state *state, double examples_per_second);
 /**
  * Creates a callback that calls `fn` at the end of each epoch. Unlike on_batch_end it does not make
  * the host wait for the devices in between. `user` is borrowed.
  */
-RF_API RF_MUST_USE rf_result rf_callback_rate(rf_rate_fn fn, void *user, rf_callback **out);
+RF_API RF_MUST_USE rf_result rf_callback_throughput(rf_throughput_fn fn, void *user,
+                                                    rf_callback **out);
 /** Options of rf_callback_tensorboard(). */
 typedef struct rf_tensorboard_params {
     const char *directory;   /**< NULL: "logs" */
@@ -452,21 +453,20 @@ typedef struct rf_fit_params {
  * rf_iterator_create()), so that order, augmentation and negatives do not repeat, and random
  * operations of the step go on.
  * The loss is the mean over the global batch, plus regularisation. The sample weight, a last
- * component [n] or as the losses, multiplies losses; they are divided by the number of examples
+ * component [n] or as the losses, multiplies losses. They are divided by the number of examples
  * (Keras' sum_over_batch_size) or, with ::RF_REDUCTION_MEAN_WITH_SAMPLE_WEIGHT, by the sum of the
  * weights, in each step over all replicas. "loss" of an epoch is the mean of that of its batches,
  * each as often as it has examples. Metrics take the weight where rf_output_metric::weighted says
- * so.
- * When a stop is agreed (rf_strategy_request_stop()) training or validation ends after that batch:
- * the end of the epoch is left out, on_train_end is called, and the result is RF_OK. The same
- * happens when an on_epoch_end returns ::RF_ERROR_CANCELLED then, as rf_model_evaluate() in it
+ * so. When a stop is agreed (rf_strategy_request_stop()) training or validation ends after that
+ * batch: the end of the epoch is left out, on_train_end is called, and the result is RF_OK. The
+ * same happens when an on_epoch_end returns ::RF_ERROR_CANCELLED then, as rf_model_evaluate() in it
  * does. The callbacks after it are not called. A fit that is resumed from a backup repeats the end
  * of the epoch, so that such callbacks should be the first ones. A callback that fails on one
  * worker ends the job on all.
  * @param history may be NULL. The caller frees it with rf_history_free(), also after a failure: it
  *   then holds the epochs before it.
  * @return RF_ERROR_NOT_FINITE when the loss (or "val_loss") is infinite or NaN, which is noticed
- *   after a batch if a callback has on_batch_end, else at the end of the epoch;
+ *   after a batch if a callback has on_batch_end, else at the end of the epoch.
  *   RF_ERROR_INVALID_ARGUMENT when the model is not compiled or the data does not match it; errors
  *   of the dataset and the callbacks.
  */
@@ -474,10 +474,10 @@ RF_API RF_MUST_USE rf_result rf_model_fit(rf_model *model, const rf_fit_params *
                                           rf_history *history);
 /**
  * Loss and metrics over a dataset. Collective; blocking.
- * @return RF_ERROR_NOT_FINITE, with `out` filled in, when the loss is infinite or NaN;
- *   RF_ERROR_CANCELLED, on all workers after the same batch, when a stop is agreed meanwhile
- *   (rf_strategy_request_stop(); one that was agreed before does not matter);
- *   RF_ERROR_INVALID_ARGUMENT when the dataset is empty or infinite.
+ * @return RF_ERROR_NOT_FINITE, with `out` filled in, when the loss is infinite or NaN.
+ * RF_ERROR_CANCELLED, on all workers after the same batch, when a stop is agreed meanwhile
+ * (rf_strategy_request_stop()); one that was agreed before does not matter.
+ * RF_ERROR_INVALID_ARGUMENT when the dataset is empty or infinite.
  */
 RF_API RF_MUST_USE rf_result rf_model_evaluate(rf_model *model, const rf_dataset *data,
                                                rf_logs *out);

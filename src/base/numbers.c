@@ -31,7 +31,7 @@ void rf_numbers_leave(locale_t before)
     if (before) uselocale(before);
 }
 
-RF_API double rf_number_read(const char *text, char **end)
+RF_API double rf_number_parse(const char *text, char **end)
 {
     double value = 0;
     if (end) *end = (char *)(uintptr_t)text;

@@ -9,7 +9,7 @@
 
 #include <ringfire/common.h>
 
-/* As strtof(); rf_number_read() is as strtod(). */
+/* As strtof(); rf_number_parse() is as strtod(). */
 float rf_number_read_float(const char *text, char **end);
 /* As those of C. */
 int rf_number_print(char *buf, size_t size, const char *format, ...) RF_PRINTF(3, 4);

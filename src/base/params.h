@@ -8,6 +8,17 @@
 
 #include <ringfire/common.h>
 
+#include "base/error.h"
+
+/* A setting whose 0 means `fallback`, and RF_ZERO the number zero. */
+static inline double rf_setting(double value, double fallback)
+{
+    return value == 0.0 ? fallback : value == (double)RF_ZERO ? 0.0 : value;
+}
+
+/* A setting of which 0 says "none" and zero makes no sense; `fix` is what to do. */
+#define RF_REFUSE_ZERO(value, name, fix) RF_REQUIRE((double)(value) != (double)RF_ZERO, "%s is RF_ZERO: %s", name, fix)
+
 #define RF_PARAMS_MAX_NESTED 8
 
 typedef struct rf_params_layout rf_params_layout;

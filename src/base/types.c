@@ -7,6 +7,8 @@
 #include <ringfire/dataset.h>
 #include <ringfire/version.h>
 
+#include "base/memory.h"
+
 static const struct {
     const char *name;
     size_t size;
@@ -68,6 +70,11 @@ const char *rf_shape_format(rf_shape shape, char *buf, size_t size)
     }
     snprintf(buf + used, size - used, "]");
     return buf;
+}
+
+void rf_string_free(char *text)
+{
+    rf_free(text);
 }
 
 uint32_t rf_version_number(void)

@@ -204,7 +204,7 @@ RF_API const char *rf_strategy_device_name(const rf_strategy *strategy, uint32_t
     return strategy->members.identities[replica].name;
 }
 
-RF_API uint64_t rf_strategy_validation_messages(const rf_strategy *strategy)
+RF_API uint64_t rf_strategy_num_validation_messages(const rf_strategy *strategy)
 {
     return strategy ? rf_gpu_validation_messages(strategy->gpu, NULL) : 0;
 }

@@ -182,6 +182,7 @@ static rf_result choose_compression(const rf_multi_worker_params *p, rf_exchange
                "compression %d does not exist", (int)p->compression);
     RF_REQUIRE(p->top_k_share >= 0 && p->top_k_share <= 1,
                "top_k_share is %g; it is a part of all, above 0 and up to 1", p->top_k_share);
+    RF_REFUSE_ZERO(p->top_k_share, "top_k_share", "nothing would be exchanged; 0 stands for 0.01");
     RF_REQUIRE(p->top_k_share == 0 || p->compression == RF_COMPRESSION_TOP_K,
                "top_k_share is set, but compression is not RF_COMPRESSION_TOP_K");
     *out = (rf_exchange_compression){ .kind = p->compression, .share = p->top_k_share };
@@ -198,7 +199,7 @@ RF_API rf_result rf_compression_parse(const char *text, rf_compression *kind, do
     while (found >= 0 && (strlen(names[found]) != length || strncmp(text, names[found], length) != 0)) found--;
     RF_REQUIRE(found >= 0, "compression '%s' does not exist; use none, f16, bf16 or top-k", text);
     char *end = NULL;
-    const double given = text[length] ? rf_number_read(text + length + 1, &end) : 0;
+    const double given = text[length] ? rf_number_parse(text + length + 1, &end) : 0;
     RF_REQUIRE(!end || (found == RF_COMPRESSION_TOP_K && *end == '\0' && given > 0 && given <= 1),
                "compression '%s': only top-k takes a share, above 0 and up to 1", text);
     *kind = (rf_compression)found;

@@ -264,9 +264,9 @@ RF_API rf_result rf_coordinator_schedule(rf_coordinator *coordinator, const char
     if (value) *value = NULL;
     RF_REQUIRE(coordinator, "rf_coordinator_schedule: coordinator is NULL");
     RF_TRY(check_process(coordinator));
-    RF_REQUIRE(function && function[0] && strlen(function) < RF_FUNCTION_NAME_BYTES,
+    RF_REQUIRE(function && function[0] && strlen(function) < RF_MAX_FUNCTION_NAME_BYTES,
                "rf_coordinator_schedule: function is %s; give a name of 1 to %d characters",
-               function ? function : "NULL", RF_FUNCTION_NAME_BYTES - 1);
+               function ? function : "NULL", RF_MAX_FUNCTION_NAME_BYTES - 1);
     RF_REQUIRE(first <= UINT64_MAX - count, "rf_coordinator_schedule: the range of examples overflows");
     rf_remote_value *item;
     RF_TRY(rf_remote_value_create(coordinator, function, first, count, &item));

@@ -29,7 +29,7 @@ struct rf_remote_value {
     atomic_bool done;                 /* everything below is final */
     rf_coordinator *coordinator;      /* there as long as it is not done */
     rf_remote_value *next, *previous; /* among those that are not done */
-    char function[RF_FUNCTION_NAME_BYTES];
+    char function[RF_MAX_FUNCTION_NAME_BYTES];
     uint64_t first, count;
     uint32_t kind;
     uint64_t number; /* among its kind, from where the training began */
@@ -57,7 +57,7 @@ typedef struct rf_ps_seat {
 
 /* A function, as far as its items are concerned. */
 typedef struct rf_work_kind {
-    char function[RF_FUNCTION_NAME_BYTES];
+    char function[RF_MAX_FUNCTION_NAME_BYTES];
     uint64_t next; /* number of the next one */
     /* For each worker 1 + the first one whose data gave the same batch when each took its own; 0: unknown. */
     uint32_t *same_data;

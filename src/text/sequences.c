@@ -26,7 +26,7 @@ static rf_result check_sequences(const rf_array *sequences, uint32_t num_sequenc
     return RF_OK;
 }
 
-static void write_row(const rf_array *sequence, const rf_pad_params *p, int32_t *row)
+static void write_row(const rf_array *sequence, const rf_sequence_pad_params *p, int32_t *row)
 {
     const uint32_t size = (uint32_t)sequence->shape.dim[0], kept = size < p->length ? size : p->length;
     const uint32_t first = p->truncating == RF_SEQUENCE_PRE ? size - kept : 0;
@@ -35,14 +35,14 @@ static void write_row(const rf_array *sequence, const rf_pad_params *p, int32_t 
     if (kept > 0) memcpy(row + place, (const int32_t *)sequence->data + first, kept * sizeof(*row));
 }
 
-rf_result rf_sequences_pad(const rf_array *sequences, uint32_t num_sequences, const rf_pad_params *params,
+rf_result rf_sequences_pad(const rf_array *sequences, uint32_t num_sequences, const rf_sequence_pad_params *params,
                            rf_array *out)
 {
     RF_REQUIRE(out, "rf_sequences_pad: out is NULL");
     *out = (rf_array){ 0 };
-    RF_TRY(RF_PARAMS_CHECK(rf_pad_params, params));
+    RF_TRY(RF_PARAMS_CHECK(rf_sequence_pad_params, params));
     RF_REQUIRE(sequences || num_sequences == 0, "rf_sequences_pad: sequences is NULL");
-    rf_pad_params p = params ? *params : (rf_pad_params){ 0 };
+    rf_sequence_pad_params p = params ? *params : (rf_sequence_pad_params){ 0 };
     uint32_t longest = 0;
     RF_TRY(check_end(p.padding, "padding"));
     RF_TRY(check_end(p.truncating, "truncating"));
@@ -60,11 +60,11 @@ rf_result rf_sequences_pad(const rf_array *sequences, uint32_t num_sequences, co
 }
 
 rf_result rf_tokenizer_encode_padded(const rf_tokenizer *tokenizer, const char *const *texts, const size_t *sizes,
-                                     uint32_t num_texts, const rf_pad_params *params, rf_array *out)
+                                     uint32_t num_texts, const rf_sequence_pad_params *params, rf_array *out)
 {
     RF_REQUIRE(out, "rf_tokenizer_encode_padded: out is NULL");
     *out = (rf_array){ 0 };
-    RF_TRY(RF_PARAMS_CHECK(rf_pad_params, params));
+    RF_TRY(RF_PARAMS_CHECK(rf_sequence_pad_params, params));
     RF_REQUIRE(tokenizer, "rf_tokenizer_encode_padded: tokenizer is NULL");
     RF_REQUIRE(texts || num_texts == 0, "rf_tokenizer_encode_padded: texts is NULL");
     rf_array *sequences = RF_NEW_ARRAY(rf_array, num_texts);

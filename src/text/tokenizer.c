@@ -280,8 +280,3 @@ rf_result rf_tokenizer_decode(const rf_tokenizer *tokenizer, const int32_t *toke
     if (size) *size = length;
     return RF_OK;
 }
-
-void rf_text_free(char *text)
-{
-    rf_free(text);
-}

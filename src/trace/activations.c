@@ -83,9 +83,9 @@ rf_tensor rf_activate(rf_trace *t, rf_tensor x, rf_activation activation)
     case RF_ACTIVATION_LEAKY_RELU: return rf_leaky_relu(t, x, 0.2f);
     case RF_ACTIVATION_SIGMOID: return rf_sigmoid(t, x);
     case RF_ACTIVATION_TANH: return rf_tanh(t, x);
-    case RF_ACTIVATION_GELU: return rf_gelu(t, x, false);
+    case RF_ACTIVATION_GELU: return rf_gelu(t, x, RF_GELU_ERF);
     case RF_ACTIVATION_SOFTMAX: return rf_softmax(t, x);
-    case RF_ACTIVATION_GELU_TANH: return rf_gelu(t, x, true);
+    case RF_ACTIVATION_GELU_TANH: return rf_gelu(t, x, RF_GELU_TANH);
     case RF_ACTIVATION_SILU: return rf_silu(t, x);
     case RF_ACTIVATION_ELU: return rf_elu(t, x, 1.0f);
     case RF_ACTIVATION_SELU: return rf_selu(t, x);

@@ -147,7 +147,7 @@ static rf_tensor attention_compose(rf_trace *t, rf_tensor query, rf_tensor key, 
     if (is_narrow(t, query) && is_narrow(t, key) && is_narrow(t, value)) weights = rf_cast(t, weights, type);
     if (params->dropout != 0)
         weights = rf_dropout_of(t, weights, params->dropout, params->dropout_seed, "rf_attention: dropout of weights");
-    return rf_matmul(t, weights, value, false, false);
+    return rf_matmul(t, weights, value, RF_TRANSPOSE_NONE);
 }
 
 /* ---- the form ---- */
@@ -210,7 +210,7 @@ static bool find_reach(rf_trace *t, const rf_attention_params *params, rf_tensor
 /* Multiplies queries by 1 / sqrt(k) where k follows the batch, so that it is no number of the trace. */
 static float scale_of(rf_trace *t, const rf_attention_params *params, rf_tensor *query)
 {
-    if (params->scale != 0) return params->scale;
+    if (params->scale != 0) return (float)rf_setting((double)params->scale, 0.0);
     if (!rf_dim_follows(t, *query, 3)) return 1.0f / sqrtf((float)rf_tensor_shape(t, *query).dim[3]);
     *query = rf_multiply(t, *query, rf_rsqrt(t, rf_count_along(t, *query, 3)));
     return 1.0f;

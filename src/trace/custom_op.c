@@ -353,10 +353,10 @@ static rf_result check_op_params(const rf_custom_op_params *p)
     for (const char *c = p->name; *c; c++)
         RF_REQUIRE((unsigned char)*c > ' ', "rf_custom_op_create: '%s': a name has no blanks", p->name);
     RF_REQUIRE(p->infer && p->dispatch, "custom op '%s': infer and dispatch are required", p->name);
-    RF_REQUIRE(p->num_inputs >= 1 && p->num_inputs <= RF_CUSTOM_MAX_TENSORS && p->num_outputs >= 1 &&
-                   p->num_outputs <= RF_CUSTOM_MAX_TENSORS && p->num_inputs + p->num_outputs <= RF_MAX_BINDINGS,
+    RF_REQUIRE(p->num_inputs >= 1 && p->num_inputs <= RF_MAX_CUSTOM_TENSORS && p->num_outputs >= 1 &&
+                   p->num_outputs <= RF_MAX_CUSTOM_TENSORS && p->num_inputs + p->num_outputs <= RF_MAX_BINDINGS,
                "custom op '%s': %u inputs and %u outputs; there may be 1 to %d of each, %d together", p->name,
-               p->num_inputs, p->num_outputs, RF_CUSTOM_MAX_TENSORS, RF_MAX_BINDINGS);
+               p->num_inputs, p->num_outputs, RF_MAX_CUSTOM_TENSORS, RF_MAX_BINDINGS);
     RF_REQUIRE(p->attribute_size <= RF_MAX_ATTR, "custom op '%s': %u bytes of attributes are more than %d", p->name,
                p->attribute_size, RF_MAX_ATTR);
     RF_REQUIRE(p->push_size <= RF_MAX_PUSH && p->push_size % 4 == 0,

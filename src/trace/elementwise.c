@@ -126,10 +126,11 @@ rf_tensor rf_leaky_relu(rf_trace *t, rf_tensor x, float alpha)
     return rf_unary(t, RF_FN_LEAKY_RELU, alpha, x, "rf_leaky_relu: x");
 }
 
-rf_tensor rf_gelu(rf_trace *t, rf_tensor x, bool approximate)
+rf_tensor rf_gelu(rf_trace *t, rf_tensor x, rf_gelu_form form)
 {
     RF_TRACING(t);
-    return rf_unary(t, approximate ? RF_FN_GELU_TANH : RF_FN_GELU_ERF, 0.0f, x, "rf_gelu: x");
+    if (!rf_choice(t, "rf_gelu: form", (int)form, RF_GELU_TANH)) return RF_NO_TENSOR;
+    return rf_unary(t, form == RF_GELU_TANH ? RF_FN_GELU_TANH : RF_FN_GELU_ERF, 0.0f, x, "rf_gelu: x");
 }
 
 rf_tensor rf_rsqrt(rf_trace *t, rf_tensor x)

@@ -6,6 +6,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "base/params.h"
 #include "trace/logits.h"
 #include "trace/trace.h"
 
@@ -33,7 +34,7 @@ static bool widen_pair(rf_trace *t, const char *function, rf_tensor *labels, rf_
 static rf_tensor mean_of_last(rf_trace *t, rf_tensor x)
 {
     static const int32_t last = -1;
-    return rf_reduce_mean(t, x, &last, 1, false);
+    return rf_reduce_mean(t, x, &last, 1, RF_DROP_DIMS);
 }
 
 /* factor * x + offset */
@@ -65,31 +66,36 @@ static rf_tensor classes_crossentropy(rf_trace *t, emit_crossentropy_fn emit, rf
     return rf_trace_emit(t, r, out);
 }
 
-rf_tensor rf_sparse_categorical_crossentropy(rf_trace *t, rf_tensor labels, rf_tensor predictions, bool from_logits)
+rf_tensor rf_sparse_categorical_crossentropy(rf_trace *t, rf_tensor labels, rf_tensor predictions,
+                                             rf_prediction_form form)
 {
     RF_TRACING(t);
+    if (!rf_choice(t, "rf_sparse_categorical_crossentropy: form", (int)form, RF_LOGITS)) return RF_NO_TENSOR;
     rf_value v;
     if (!rf_operand(t, labels, "rf_sparse_categorical_crossentropy: labels", &v) ||
         !rf_operand(t, predictions, "rf_sparse_categorical_crossentropy: predictions", &v))
         return RF_NO_TENSOR;
-    return classes_crossentropy(t, rf_emit_sparse_crossentropy, labels, predictions, from_logits);
+    return classes_crossentropy(t, rf_emit_sparse_crossentropy, labels, predictions, form == RF_LOGITS);
 }
 
-rf_tensor rf_categorical_crossentropy(rf_trace *t, rf_tensor labels, rf_tensor predictions, bool from_logits)
+rf_tensor rf_categorical_crossentropy(rf_trace *t, rf_tensor labels, rf_tensor predictions, rf_prediction_form form)
 {
     RF_TRACING(t);
+    if (!rf_choice(t, "rf_categorical_crossentropy: form", (int)form, RF_LOGITS)) return RF_NO_TENSOR;
     rf_value v;
     if (!rf_operand(t, labels, "rf_categorical_crossentropy: labels", &v) ||
         !rf_operand(t, predictions, "rf_categorical_crossentropy: predictions", &v))
         return RF_NO_TENSOR;
-    return classes_crossentropy(t, rf_emit_crossentropy, labels, predictions, from_logits);
+    return classes_crossentropy(t, rf_emit_crossentropy, labels, predictions, form == RF_LOGITS);
 }
 
-rf_tensor rf_binary_crossentropy(rf_trace *t, rf_tensor labels, rf_tensor predictions, bool from_logits)
+rf_tensor rf_binary_crossentropy(rf_trace *t, rf_tensor labels, rf_tensor predictions, rf_prediction_form form)
 {
     RF_TRACING(t);
+    if (!rf_choice(t, "rf_binary_crossentropy: form", (int)form, RF_LOGITS)) return RF_NO_TENSOR;
     const rf_tensor given = predictions;
     if (!widen_pair(t, "rf_binary_crossentropy", &labels, &predictions)) return RF_NO_TENSOR;
+    bool from_logits = form == RF_LOGITS;
     const rf_tensor read = read_predictions(t, given, RF_SQUASH_SIGMOID, &from_logits);
     if (read.id != given.id) predictions = rf_upcast(t, read);
     if (from_logits) {
@@ -126,6 +132,10 @@ rf_tensor rf_huber(rf_trace *t, rf_tensor labels, rf_tensor predictions, float d
                             (double)delta);
         return RF_NO_TENSOR;
     }
+    if (delta == RF_ZERO) {
+        (void)rf_trace_fail(t, RF_ERROR_INVALID_ARGUMENT, "rf_huber: delta is RF_ZERO: every loss would be 0");
+        return RF_NO_TENSOR;
+    }
     const rf_tensor error = rf_abs(t, rf_subtract(t, predictions, labels));
     const rf_tensor inner = rf_minimum(t, error, rf_constant(t, delta == 0.0f ? 1.0f : delta));
     const rf_tensor outer = rf_subtract(t, error, tensor_affine(t, inner, 0.5f, 0.0f));
@@ -139,5 +149,5 @@ rf_tensor rf_kl_divergence(rf_trace *t, rf_tensor labels, rf_tensor predictions)
     if (!widen_pair(t, "rf_kl_divergence", &labels, &predictions)) return RF_NO_TENSOR;
     const rf_tensor y = rf_clip(t, labels, 1e-7f, 1.0f), p = rf_clip(t, predictions, 1e-7f, 1.0f);
     const rf_tensor log_y = rf_log(t, y), logarithm = rf_subtract(t, log_y, rf_log(t, p));
-    return rf_reduce_sum(t, rf_multiply(t, y, logarithm), &last, 1, false);
+    return rf_reduce_sum(t, rf_multiply(t, y, logarithm), &last, 1, RF_DROP_DIMS);
 }

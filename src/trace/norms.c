@@ -140,8 +140,8 @@ static rf_tensor change_axes(rf_trace *t, rf_tensor x, uint32_t axes, int32_t ra
     return x;
 }
 
-rf_result rf_moments(rf_trace *t, rf_tensor x, const int32_t *axes, uint32_t num_axes, bool keep_dims, rf_tensor *mean,
-                     rf_tensor *variance)
+rf_result rf_moments(rf_trace *t, rf_tensor x, const int32_t *axes, uint32_t num_axes, rf_reduced_dims dims,
+                     rf_tensor *mean, rf_tensor *variance)
 {
     RF_TRACING(t);
     rf_value v, moments[2] = { 0 };
@@ -151,6 +151,8 @@ rf_result rf_moments(rf_trace *t, rf_tensor x, const int32_t *axes, uint32_t num
     if (!rf_operand(t, x, "rf_moments: x", &v)) return t ? rf_trace_status(t) : RF_ERROR_INVALID_ARGUMENT;
     if (!mean || !variance)
         return rf_trace_fail(t, RF_ERROR_INVALID_ARGUMENT, "rf_moments: %s is NULL", mean ? "variance" : "mean");
+    if (!rf_choice(t, "rf_moments: dims", (int)dims, RF_KEEP_DIMS)) return rf_trace_status(t);
+    const bool keep_dims = dims == RF_KEEP_DIMS;
     const rf_tensor_desc desc = *rf_graph_desc(rf_trace_graph(t), v);
     const rf_result named = rf_axes_of("rf_moments", desc.shape, axes, num_axes, &set);
     if (named < 0) return rf_trace_emit(t, named, 0), rf_trace_status(t);
@@ -165,9 +167,9 @@ rf_result rf_moments(rf_trace *t, rf_tensor x, const int32_t *axes, uint32_t num
         /* Deviations from the mean add up to 0, so that the path through it adds nothing to the variance's gradient;
          * but it does to the gradient of that. */
         const rf_tensor wide = rf_upcast(t, x);
-        *mean = rf_reduce_mean(t, wide, axes, num_axes, true);
+        *mean = rf_reduce_mean(t, wide, axes, num_axes, RF_KEEP_DIMS);
         const rf_tensor deviation = rf_subtract(t, wide, *mean);
-        *variance = rf_reduce_mean(t, rf_square(t, deviation), axes, num_axes, true);
+        *variance = rf_reduce_mean(t, rf_square(t, deviation), axes, num_axes, RF_KEEP_DIMS);
         if (!keep_dims) *mean = change_axes(t, *mean, set, rank, false);
         if (!keep_dims) *variance = change_axes(t, *variance, set, rank, false);
     }

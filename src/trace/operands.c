@@ -15,6 +15,13 @@ bool rf_operand(rf_trace *t, rf_tensor x, const char *argument, rf_value *out)
     return *out != 0;
 }
 
+bool rf_choice(rf_trace *t, const char *argument, int value, int last)
+{
+    if (value >= 0 && value <= last) return true;
+    if (t) (void)rf_trace_fail(t, RF_ERROR_INVALID_ARGUMENT, "%s %d does not exist", argument, value);
+    return false;
+}
+
 bool rf_operand_desc(rf_trace *t, rf_tensor x, const char *argument, rf_tensor_desc *out)
 {
     rf_value v;

@@ -8,9 +8,11 @@
 
 /* ---- linear algebra and convolution ---- */
 
-rf_tensor rf_matmul(rf_trace *t, rf_tensor a, rf_tensor b, bool transpose_a, bool transpose_b)
+rf_tensor rf_matmul(rf_trace *t, rf_tensor a, rf_tensor b, rf_matmul_transpose transpose)
 {
     RF_TRACING(t);
+    if (!rf_choice(t, "rf_matmul: transpose", (int)transpose, RF_TRANSPOSE_BOTH)) return RF_NO_TENSOR;
+    const bool transpose_a = transpose & RF_TRANSPOSE_A, transpose_b = transpose & RF_TRANSPOSE_B;
     rf_value v[2], out = 0;
     if (!rf_two_operands(t, a, "rf_matmul: a", b, "rf_matmul: b", v)) return RF_NO_TENSOR;
     const rf_result r = rf_emit_matmul(rf_trace_graph(t), v[0], v[1], transpose_a, transpose_b, &out);

@@ -64,7 +64,7 @@ static rf_tensor ones_along(rf_trace *t, rf_tensor x, int32_t axis)
 rf_tensor rf_count_along(rf_trace *t, rf_tensor x, int32_t axis)
 {
     if (!rf_dim_follows(t, x, axis)) return rf_constant(t, (float)rf_tensor_shape(t, x).dim[axis]);
-    return rf_reduce_sum(t, ones_along(t, x, axis), NULL, 0, false);
+    return rf_reduce_sum(t, ones_along(t, x, axis), NULL, 0, RF_DROP_DIMS);
 }
 
 /* As f32, whole numbers are exact up to here; longer axes would make wrong positions without a word. */
@@ -89,7 +89,7 @@ rf_tensor rf_positions_along(rf_trace *t, rf_tensor x, int32_t axis)
 {
     const int64_t count = rf_tensor_shape(t, x).dim[axis];
     if (!rf_dim_follows(t, x, axis)) return rf_positions(t, count, RF_SHAPE(count));
-    return rf_cumsum(t, ones_along(t, x, axis), true, false);
+    return rf_cumsum(t, ones_along(t, x, axis), RF_SCAN_EXCLUSIVE);
 }
 
 rf_tensor rf_append_axes(rf_trace *t, rf_tensor x, int32_t count)

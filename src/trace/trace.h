@@ -11,6 +11,8 @@
 /* Graph value of a public handle. False, with the trace failed, when the handle is not one of this trace; `argument` is
  * "function: parameter". */
 bool rf_operand(rf_trace *t, rf_tensor x, const char *argument, rf_value *out);
+/* Whether an enumeration, whose values are 0 to `last`, has this one; the trace fails where it has not. */
+bool rf_choice(rf_trace *t, const char *argument, int value, int last);
 /* Type and shape of a handle; false as above. */
 bool rf_operand_desc(rf_trace *t, rf_tensor x, const char *argument, rf_tensor_desc *out);
 /* Where there is nothing to compute: x under a handle of its own, as every result has. Two handles are two targets of

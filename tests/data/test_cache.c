@@ -108,10 +108,10 @@ static void expect_counts(const int *counts, int each)
 static rf_dataset *make_cached(source which, uint64_t buffer, bool twice)
 {
     rf_dataset *d = make_source(which, NULL);
-    APPLY(d, rf_dataset_shuffle(d, buffer, 7, true, &applied_));
+    APPLY(d, rf_dataset_shuffle(d, buffer, 7, RF_SHUFFLE_EACH_PASS, &applied_));
     APPLY(d, rf_dataset_cache(d, &applied_));
     if (twice) APPLY(d, rf_dataset_cache(d, &applied_));
-    APPLY(d, rf_dataset_batch(d, BATCH, false, &applied_));
+    APPLY(d, rf_dataset_batch(d, BATCH, RF_REMAINDER_KEEP, &applied_));
     return d;
 }
 
@@ -171,14 +171,15 @@ static rf_dataset *make_failing(source which, int pipeline, bool in_map, faults 
 {
     rf_dataset *d = make_source(which, in_map ? NULL : f);
     if (in_map) APPLY(d, rf_dataset_map(d, copy, f, &number, &applied_));
-    if (pipeline == SHUFFLED || pipeline == SHUFFLED_CACHED) APPLY(d, rf_dataset_shuffle(d, 9, 3, true, &applied_));
+    if (pipeline == SHUFFLED || pipeline == SHUFFLED_CACHED)
+        APPLY(d, rf_dataset_shuffle(d, 9, 3, RF_SHUFFLE_EACH_PASS, &applied_));
     if (pipeline == CACHED || pipeline == SHUFFLED_CACHED) APPLY(d, rf_dataset_cache(d, &applied_));
     if (pipeline == WINDOWED) {
         APPLY(d, rf_dataset_skip(d, 0, &applied_));
         APPLY(d, rf_dataset_take(d, N, &applied_));
     }
     if (pipeline == REPEATED) APPLY(d, rf_dataset_repeat(d, 1, &applied_));
-    APPLY(d, rf_dataset_batch(d, BATCH, false, &applied_));
+    APPLY(d, rf_dataset_batch(d, BATCH, RF_REMAINDER_KEEP, &applied_));
     if (pipeline == PREFETCHED) APPLY(d, rf_dataset_prefetch(d, 2, &applied_));
     return d;
 }

@@ -109,7 +109,7 @@ TEST(test_concatenate)
         rf_dataset_destroy(&empty);
     }
     rf_dataset *one = count_from(0, 6), *pairs, *out;
-    OK(rf_dataset_batch(one, 2, false, &pairs));
+    OK(rf_dataset_batch(one, 2, RF_REMAINDER_KEEP, &pairs));
     FAILS(rf_dataset_concatenate(one, pairs, &out), RF_ERROR_INVALID_ARGUMENT,
           "component 0 is i32 [] in one dataset and i32 [2] in the other");
     rf_dataset *two = zipped(false, 3, false, 3);
@@ -125,7 +125,7 @@ TEST(test_concatenation_is_shuffled_as_one)
 {
     int32_t n[MOST_NUMBERS];
     rf_dataset *d = concatenated(false, 50, false, 50);
-    APPLY(d, rf_dataset_shuffle(d, 100, 3, true, &applied_));
+    APPLY(d, rf_dataset_shuffle(d, 100, 3, RF_SHUFFLE_EACH_PASS, &applied_));
     assert_int_equal(read_pass(d, 0, n), 200);
     int early = 0, sum = 0;
     for (int i = 0; i < 100; i++) {
@@ -144,13 +144,14 @@ TEST(test_unbatch_is_the_inverse_of_batch)
         for (uint32_t size = 1; size < 12; size += 3) {
             rf_dataset *d = zipped(order, 10, false, 10);
             const int count = read_pass(d, 0, want);
-            APPLY(d, rf_dataset_batch(d, size, false, &applied_));
+            APPLY(d, rf_dataset_batch(d, size, RF_REMAINDER_KEEP, &applied_));
             APPLY(d, rf_dataset_unbatch(d, &applied_));
             assert_int_equal(rf_dataset_cardinality(d), RF_CARDINALITY_UNKNOWN);
             assert_int_equal(rf_dataset_batch_size(d), 0);
             assert_int_equal(read_pass(d, 0, n), count);
             assert_memory_equal(n, want, sizeof(int32_t) * (size_t)count);
-            APPLY(d, rf_dataset_batch(d, 4, true, &applied_)); /* in other groups: two of four, two are dropped */
+            APPLY(d, rf_dataset_batch(d, 4, RF_REMAINDER_DROP,
+                                      &applied_)); /* in other groups: two of four, two are dropped */
             assert_int_equal(read_pass(d, 0, n), 20);
             assert_int_equal(n[0], 4);
             assert_int_equal(n[19], 107); /* the last of the second component */
@@ -163,8 +164,8 @@ TEST(test_unbatch_of_batches_of_batches)
     int32_t n[MOST_NUMBERS];
     rf_dataset *d = count_from(0, 9), *out;
     FAILS(rf_dataset_unbatch(d, &out), RF_ERROR_INVALID_ARGUMENT, "component 0 has no rows");
-    APPLY(d, rf_dataset_batch(d, 3, true, &applied_));
-    APPLY(d, rf_dataset_batch(d, 2, false, &applied_));
+    APPLY(d, rf_dataset_batch(d, 3, RF_REMAINDER_DROP, &applied_));
+    APPLY(d, rf_dataset_batch(d, 2, RF_REMAINDER_KEEP, &applied_));
     APPLY(d, rf_dataset_unbatch(d, &applied_));
     assert_int_equal(rf_dataset_batch_size(d), 3);
     assert_int_equal(read_pass(d, 0, n), 12);
@@ -174,7 +175,7 @@ TEST(test_unbatch_of_batches_of_batches)
     assert_int_equal(rf_dataset_batch_size(d), 0);
     assert_int_equal(read_pass(d, 0, n), 18);
     APPLY(d, rf_dataset_repeat(d, 0, &applied_));
-    APPLY(d, rf_dataset_batch(d, 3, false, &applied_));
+    APPLY(d, rf_dataset_batch(d, 3, RF_REMAINDER_KEEP, &applied_));
     APPLY(d, rf_dataset_unbatch(d, &applied_));
     APPLY(d, rf_dataset_take(d, 20, &applied_));
     assert_int_equal(read_pass(d, 0, n), 40);
@@ -213,7 +214,7 @@ TEST(test_failures_lose_no_element)
             if (step == 0) OK(rf_dataset_zip((const rf_dataset *[]){ a, b }, 2, &d));
             if (step == 1) OK(rf_dataset_concatenate(a, b, &d));
             if (step == 2) {
-                OK(rf_dataset_batch(b, 2, false, &d));
+                OK(rf_dataset_batch(b, 2, RF_REMAINDER_KEEP, &d));
                 APPLY(d, rf_dataset_unbatch(d, &applied_));
             }
             int32_t n[MOST_NUMBERS];
@@ -241,14 +242,14 @@ static rf_dataset *pipeline(int which)
 {
     const bool in_order = which % 2;
     rf_dataset *d = which / 2 % 3 == 1 ? concatenated(in_order, 11, false, 8) : zipped(false, 19, in_order, 23);
-    APPLY(d, rf_dataset_shuffle(d, which < 6 ? 100 : 4, 5, true, &applied_));
+    APPLY(d, rf_dataset_shuffle(d, which < 6 ? 100 : 4, 5, RF_SHUFFLE_EACH_PASS, &applied_));
     if (which / 2 % 3 == 2) {
-        APPLY(d, rf_dataset_batch(d, 3, false, &applied_));
+        APPLY(d, rf_dataset_batch(d, 3, RF_REMAINDER_KEEP, &applied_));
         APPLY(d, rf_dataset_unbatch(d, &applied_));
     }
     if (which >= 6) {
         APPLY(d, rf_dataset_repeat(d, 2, &applied_));
-        APPLY(d, rf_dataset_batch(d, 4, false, &applied_));
+        APPLY(d, rf_dataset_batch(d, 4, RF_REMAINDER_KEEP, &applied_));
         APPLY(d, rf_dataset_prefetch(d, 2, &applied_));
     }
     return d;
@@ -262,7 +263,7 @@ TEST(test_positions)
         rf_dataset *d[2];
         for (int i = 0; i < 2; i++) {
             rf_dataset *a = count_from(0, 9), *b = count_from(100, 9);
-            APPLY(b, rf_dataset_shuffle(b, 9, 1, true, &applied_));
+            APPLY(b, rf_dataset_shuffle(b, 9, 1, RF_SHUFFLE_EACH_PASS, &applied_));
             if (step == 0)
                 OK(rf_dataset_zip((const rf_dataset *[]){ a, b }, 2, &d[i]));
             else
@@ -281,7 +282,7 @@ TEST(test_positions)
 static rf_dataset *batches_of(int which, uint32_t size)
 {
     rf_dataset *d = pipeline(which);
-    APPLY(d, rf_dataset_batch(d, size, false, &applied_));
+    APPLY(d, rf_dataset_batch(d, size, RF_REMAINDER_KEEP, &applied_));
     return d;
 }
 
@@ -323,7 +324,7 @@ TEST(test_positions_of_others)
     expect_other_pipeline(zipped(false, 5, false, 5), zipped(false, 5, true, 5));
     expect_other_pipeline(concatenated(false, 5, false, 6), concatenated(false, 6, false, 5));
     rf_dataset *d = count_from(0, 6), *pairs;
-    OK(rf_dataset_batch(d, 2, false, &pairs));
+    OK(rf_dataset_batch(d, 2, RF_REMAINDER_KEEP, &pairs));
     APPLY(pairs, rf_dataset_unbatch(pairs, &applied_));
     expect_other_pipeline(d, pairs);
 }
@@ -358,7 +359,7 @@ TEST(test_rows_of_two_workers)
 {
     for (int which = 0; which < PIPELINES; which++) {
         rf_dataset *whole = pipeline(which), *part[2];
-        if (which < 6) APPLY(whole, rf_dataset_batch(whole, 4, false, &applied_));
+        if (which < 6) APPLY(whole, rf_dataset_batch(whole, 4, RF_REMAINDER_KEEP, &applied_));
         rf_iterator *it, *mine[2];
         OK(rf_iterator_create(whole, 1, &it));
         for (uint32_t w = 0; w < 2; w++) {
@@ -393,8 +394,8 @@ TEST(test_rows_of_two_workers)
 TEST(test_uneven_batches_are_not_shared)
 {
     rf_dataset *a = count_from(0, 8), *b = count_from(0, 6), *d, *part;
-    APPLY(a, rf_dataset_batch(a, 4, false, &applied_));
-    APPLY(b, rf_dataset_batch(b, 4, false, &applied_));
+    APPLY(a, rf_dataset_batch(a, 4, RF_REMAINDER_KEEP, &applied_));
+    APPLY(b, rf_dataset_batch(b, 4, RF_REMAINDER_KEEP, &applied_));
     OK(rf_dataset_zip((const rf_dataset *[]){ a, b }, 2, &d));
     assert_int_equal(rf_dataset_batch_size(d), 4);
     OK(rf_dataset_slice(d, &(rf_slice_params){ .num_workers = 2, .split = halve }, &part));
@@ -410,7 +411,7 @@ TEST(test_uneven_batches_are_not_shared)
     FAILS(rf_iterator_next(it, &e), RF_ERROR_INVALID_ARGUMENT, "component 1 has other rows than component 0");
     rf_iterator_destroy(&it);
     APPLY(b, rf_dataset_unbatch(b, &applied_));
-    APPLY(b, rf_dataset_batch(b, 3, false, &applied_));
+    APPLY(b, rf_dataset_batch(b, 3, RF_REMAINDER_KEEP, &applied_));
     rf_dataset_destroy(&d);
     OK(rf_dataset_zip((const rf_dataset *[]){ a, b }, 2, &d));
     assert_int_equal(rf_dataset_batch_size(d), 0);

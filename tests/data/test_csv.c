@@ -368,11 +368,11 @@ TEST(test_files)
           "part1.csv: the file has changed since the dataset was made");
     rf_iterator_destroy(&it);
     rf_dataset_destroy(&fresh);
-    APPLY(d, rf_dataset_shuffle(d, 26, 3, true, &applied_));
-    APPLY(d, rf_dataset_batch(d, 4, false, &applied_));
+    APPLY(d, rf_dataset_shuffle(d, 26, 3, RF_SHUFFLE_EACH_PASS, &applied_));
+    APPLY(d, rf_dataset_batch(d, 4, RF_REMAINDER_KEEP, &applied_));
     fresh = several(&first);
-    APPLY(fresh, rf_dataset_shuffle(fresh, 26, 3, true, &applied_));
-    APPLY(fresh, rf_dataset_batch(fresh, 4, false, &applied_));
+    APPLY(fresh, rf_dataset_shuffle(fresh, 26, 3, RF_SHUFFLE_EACH_PASS, &applied_));
+    APPLY(fresh, rf_dataset_batch(fresh, 4, RF_REMAINDER_KEEP, &applied_));
     expect_resumes_everywhere(d, fresh);
     expect_other_pipeline(several(&first), several(&second));
     /* The same files in another order are another pipeline; moved together they are not. */
@@ -390,7 +390,7 @@ TEST(test_workers)
     for (int by_file = 0; by_file < 2; by_file++) {
         rf_dataset *d = several(&first), *part;
         int seen[26] = { 0 };
-        APPLY(d, rf_dataset_batch(d, 4, false, &applied_));
+        APPLY(d, rf_dataset_batch(d, 4, RF_REMAINDER_KEEP, &applied_));
         for (uint32_t w = 0; w < 2; w++) {
             rf_iterator *it;
             const rf_element *e;

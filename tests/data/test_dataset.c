@@ -94,7 +94,7 @@ static void expect_permutation(const int32_t *values, int n)
 static void check_shuffle(rf_dataset *d, uint64_t buffer)
 {
     int32_t a[N + 1], b[N + 1];
-    APPLY(d, rf_dataset_shuffle(d, buffer, 7, true, &applied_));
+    APPLY(d, rf_dataset_shuffle(d, buffer, 7, RF_SHUFFLE_EACH_PASS, &applied_));
     expect_permutation(a, read_epoch(d, 0, a, N + 1));
     expect_permutation(b, read_epoch(d, 0, b, N + 1));
     assert_memory_equal(a, b, sizeof(int32_t) * N);
@@ -114,14 +114,14 @@ TEST(test_shuffle)
     check_shuffle(generated(), 10);
     rf_dataset *d = numbers();
     int32_t a[N], b[N];
-    APPLY(d, rf_dataset_shuffle(d, N, 7, false, &applied_)); /* every epoch alike */
+    APPLY(d, rf_dataset_shuffle(d, N, 7, RF_SHUFFLE_ONCE, &applied_)); /* every epoch alike */
     read_epoch(d, 0, a, N);
     read_epoch(d, 5, b, N);
     assert_memory_equal(a, b, sizeof(a));
     rf_dataset_destroy(&d);
     /* A small buffer moves no element to the front by more than its size. */
     d = numbers();
-    APPLY(d, rf_dataset_shuffle(d, 10, 3, true, &applied_));
+    APPLY(d, rf_dataset_shuffle(d, 10, 3, RF_SHUFFLE_EACH_PASS, &applied_));
     read_epoch(d, 0, a, N);
     for (int i = 0; i < N; i++) assert_true(a[i] < i + 10);
     rf_dataset_destroy(&d);
@@ -132,7 +132,7 @@ TEST(test_batch_shapes)
     for (int drop = 0; drop < 2; drop++)
         for (int source = 0; source < 2; source++) {
             rf_dataset *d = source ? generated() : numbers();
-            APPLY(d, rf_dataset_batch(d, 10, drop, &applied_));
+            APPLY(d, rf_dataset_batch(d, 10, drop ? RF_REMAINDER_DROP : RF_REMAINDER_KEEP, &applied_));
             rf_element_spec spec;
             rf_dataset_spec(d, &spec);
             assert_true(rf_shape_equal(spec.shape[1], RF_SHAPE(10, 2)));
@@ -192,7 +192,7 @@ TEST(test_repeat_is_epochs)
 {
     int32_t all[3 * N], one[N];
     rf_dataset *shuffled = numbers(), *d;
-    APPLY(shuffled, rf_dataset_shuffle(shuffled, N, 1, true, &applied_));
+    APPLY(shuffled, rf_dataset_shuffle(shuffled, N, 1, RF_SHUFFLE_EACH_PASS, &applied_));
     OK(rf_dataset_repeat(shuffled, 3, &d));
     assert_int_equal(rf_dataset_cardinality(d), 3 * N);
     assert_int_equal(read_epoch(d, 0, all, 3 * N), 3 * N);
@@ -254,7 +254,7 @@ TEST(test_prefetch)
     int32_t v[N + 1];
     for (uint32_t ahead = 0; ahead < 4; ahead++) {
         rf_dataset *d = generated();
-        APPLY(d, rf_dataset_batch(d, 7, false, &applied_));
+        APPLY(d, rf_dataset_batch(d, 7, RF_REMAINDER_KEEP, &applied_));
         APPLY(d, rf_dataset_prefetch(d, ahead, &applied_));
         assert_int_equal(read_epoch(d, 0, v, N + 1), N);
         for (int i = 0; i < N; i++) assert_int_equal(v[i], i);
@@ -332,7 +332,8 @@ TEST(test_codes_without_reason)
         rf_iterator *it;
         const rf_element *e;
         OK(rf_iterator_create(d, 0, &it));
-        assert_int_equal(rf_dataset_batch(NULL, 3, false, &none), RF_ERROR_INVALID_ARGUMENT); /* the stale one */
+        assert_int_equal(rf_dataset_batch(NULL, 3, RF_REMAINDER_KEEP, &none),
+                         RF_ERROR_INVALID_ARGUMENT); /* the stale one */
         assert_int_equal(rf_iterator_next(it, &e), map ? RF_ERROR_INVALID_ARGUMENT : RF_ERROR_IO);
         assert_string_equal(rf_error_message(), map ? "map, element 0: the function returned RF_ERROR_INVALID_ARGUMENT"
                                                     : "generator, element 0: the function returned RF_ERROR_IO");
@@ -346,9 +347,9 @@ static rf_dataset *pipeline(int which)
 {
     rf_dataset *d = which == 0 ? numbers() : generated();
     APPLY(d, rf_dataset_cache(d, &applied_));
-    APPLY(d, rf_dataset_shuffle(d, which == 2 ? 11 : 1000, 5, true, &applied_));
+    APPLY(d, rf_dataset_shuffle(d, which == 2 ? 11 : 1000, 5, RF_SHUFFLE_EACH_PASS, &applied_));
     if (which == 3) APPLY(d, rf_dataset_repeat(d, 2, &applied_));
-    APPLY(d, rf_dataset_batch(d, 4, false, &applied_));
+    APPLY(d, rf_dataset_batch(d, 4, RF_REMAINDER_KEEP, &applied_));
     if (which >= 2) APPLY(d, rf_dataset_prefetch(d, 2, &applied_));
     return d;
 }
@@ -385,10 +386,10 @@ TEST(test_position_with_other_batches)
     const rf_array array = { RF_I32, RF_SHAPE(50), numbers };
     rf_dataset *source, *shuffled, *batched, *d[3];
     OK(rf_dataset_from_arrays(&(rf_dataset_arrays_params){ .arrays = &array, .num_arrays = 1 }, &source));
-    OK(rf_dataset_shuffle(source, 50, 3, true, &shuffled));
+    OK(rf_dataset_shuffle(source, 50, 3, RF_SHUFFLE_EACH_PASS, &shuffled));
     const uint32_t sizes[] = { 8, 5, 12 };
     for (int i = 0; i < 3; i++) {
-        OK(rf_dataset_batch(shuffled, sizes[i], false, &batched));
+        OK(rf_dataset_batch(shuffled, sizes[i], RF_REMAINDER_KEEP, &batched));
         OK(rf_dataset_prefetch(batched, 2, &d[i]));
         rf_dataset_destroy(&batched);
     }
@@ -449,7 +450,7 @@ TEST(test_positions_of_earlier_versions)
     for (int i = 0; i < 3; i++) {
         rf_dataset *d = saved[i].generated ? generated() : numbers();
         if (saved[i].repeated) APPLY(d, rf_dataset_repeat(d, 0, &applied_));
-        APPLY(d, rf_dataset_batch(d, 10, false, &applied_));
+        APPLY(d, rf_dataset_batch(d, 10, RF_REMAINDER_KEEP, &applied_));
         assert_int_equal(rf_dataset_cardinality(d), saved[i].cardinality);
         uint8_t bytes[56];
         assert_int_equal(strlen(saved[i].hex), 2 * sizeof(bytes));
@@ -561,8 +562,8 @@ TEST(test_bad_arguments)
     assert_non_null(strstr(rf_error_message(), "array 1 has 2 entries, array 0 has 3"));
     assert_null(out);
     assert_int_equal(rf_dataset_from_arrays(NULL, &out), RF_ERROR_INVALID_ARGUMENT);
-    assert_int_equal(rf_dataset_batch(d, 0, false, &out), RF_ERROR_INVALID_ARGUMENT);
-    assert_int_equal(rf_dataset_shuffle(d, 0, 0, false, &out), RF_ERROR_INVALID_ARGUMENT);
+    assert_int_equal(rf_dataset_batch(d, 0, RF_REMAINDER_KEEP, &out), RF_ERROR_INVALID_ARGUMENT);
+    assert_int_equal(rf_dataset_shuffle(d, 0, 0, RF_SHUFFLE_ONCE, &out), RF_ERROR_INVALID_ARGUMENT);
     assert_int_equal(rf_dataset_shard(d, 2, 2, &out), RF_ERROR_INVALID_ARGUMENT);
     assert_int_equal(rf_dataset_take(NULL, 2, &out), RF_ERROR_INVALID_ARGUMENT);
     assert_int_equal(rf_iterator_create(NULL, 0, NULL), RF_ERROR_INVALID_ARGUMENT);

@@ -64,7 +64,7 @@ static rf_result make_range(void *user, const rf_element *in, rf_dataset **out)
     rf_dataset *d = count_from(r.first, r.count);
     APPLY(d, rf_dataset_map(d, read_number, h, &one_number, &applied_));
     if (h->in_order) APPLY(d, rf_dataset_filter(d, keep_all, NULL, &applied_)); /* which looks at every number */
-    if (h->shuffled) APPLY(d, rf_dataset_shuffle(d, 256, 7, true, &applied_));
+    if (h->shuffled) APPLY(d, rf_dataset_shuffle(d, 256, 7, RF_SHUFFLE_EACH_PASS, &applied_));
     *out = d;
     return RF_OK;
 }
@@ -201,14 +201,14 @@ TEST(test_cardinality_and_batches)
     rf_dataset_destroy(&in);
     /* The step's elements are not batched where its input is. */
     in = count_from(0, 6);
-    APPLY(in, rf_dataset_batch(in, 3, false, &applied_));
+    APPLY(in, rf_dataset_batch(in, 3, RF_REMAINDER_KEEP, &applied_));
     OK(rf_dataset_flat_map(in, slice_rows, NULL, &one_number, &d));
     assert_int_equal(rf_dataset_batch_size(in), 3);
     assert_int_equal(rf_dataset_batch_size(d), 0);
     rf_dataset_spec(d, &spec);
     assert_int_equal(spec.shape[0].rank, 0);
     expect_numbers(d, (const int32_t[]){ 0, 1, 2, 3, 4, 5 }, 6);
-    APPLY(d, rf_dataset_batch(d, 2, false, &applied_));
+    APPLY(d, rf_dataset_batch(d, 2, RF_REMAINDER_KEEP, &applied_));
     APPLY(d, rf_dataset_unbatch(d, &applied_));
     assert_int_equal(rf_dataset_batch_size(d), 0);
     expect_numbers(d, (const int32_t[]){ 0, 1, 2, 3, 4, 5 }, 6);
@@ -220,8 +220,8 @@ TEST(test_cardinality_and_batches)
 TEST(test_batches_end_at_the_step)
 {
     rf_dataset *d = count_from(0, 12);
-    APPLY(d, rf_dataset_batch(d, 3, false, &applied_));
-    APPLY(d, rf_dataset_batch(d, 2, false, &applied_));
+    APPLY(d, rf_dataset_batch(d, 3, RF_REMAINDER_KEEP, &applied_));
+    APPLY(d, rf_dataset_batch(d, 2, RF_REMAINDER_KEEP, &applied_));
     APPLY(d, rf_dataset_flat_map(
                  d, slice_rows, NULL,
                  &(rf_element_spec){ .num_components = 1, .dtype = { RF_I32 }, .shape = { RF_SHAPE(3) } }, &applied_));
@@ -295,7 +295,7 @@ static rf_result make_pairs(void *user, const rf_element *in, rf_dataset **out)
 {
     (void)user;
     rf_dataset *d = count_from(*(const int32_t *)in->component[0].data, 2);
-    const rf_result r = rf_dataset_batch(d, 2, false, out);
+    const rf_result r = rf_dataset_batch(d, 2, RF_REMAINDER_KEEP, out);
     rf_dataset_destroy(&d);
     return r;
 }
@@ -353,16 +353,16 @@ static rf_dataset *pipeline(int which)
     habits *h = &of_pipeline[which];
     *h = (habits){ .in_order = which & 1, .shuffled = which & 2 };
     rf_dataset *d = ranges(uneven, UNEVEN, which & 1);
-    APPLY(d, rf_dataset_shuffle(d, which & 4 ? 3 : UNEVEN, 5, true, &applied_));
+    APPLY(d, rf_dataset_shuffle(d, which & 4 ? 3 : UNEVEN, 5, RF_SHUFFLE_EACH_PASS, &applied_));
     if (which & 8)
         APPLY(d, rf_dataset_flat_map(d, make_range, h, &one_number, &applied_));
     else
         APPLY(d, rf_dataset_interleave(d, make_range, h, &one_number,
                                        &(rf_interleave_params){ .cycle_length = 3, .block_length = 2 }, &applied_));
     if (which & 4) {
-        APPLY(d, rf_dataset_shuffle(d, 4, 1, true, &applied_));
+        APPLY(d, rf_dataset_shuffle(d, 4, 1, RF_SHUFFLE_EACH_PASS, &applied_));
         APPLY(d, rf_dataset_repeat(d, 2, &applied_));
-        APPLY(d, rf_dataset_batch(d, 3, false, &applied_));
+        APPLY(d, rf_dataset_batch(d, 3, RF_REMAINDER_KEEP, &applied_));
         APPLY(d, rf_dataset_prefetch(d, 2, &applied_));
     }
     return d;
@@ -415,7 +415,7 @@ TEST(test_what_is_passed_over_is_not_read)
         APPLY(d, rf_dataset_repeat(d, 3, &applied_));
         APPLY(d, rf_dataset_concatenate(d, d, &applied_));
         APPLY(d, rf_dataset_skip(d, 2, &applied_));
-        APPLY(d, rf_dataset_batch(d, 4, false, &applied_));
+        APPLY(d, rf_dataset_batch(d, 4, RF_REMAINDER_KEEP, &applied_));
         APPLY(d, rf_dataset_prefetch(d, 2, &applied_));
         OK(rf_iterator_create(d, 0, &it));
         read_numbers(it, 20, n);
@@ -462,7 +462,7 @@ TEST(test_workers)
 {
     for (int which = 0; which < PIPELINES; which++) {
         rf_dataset *d = pipeline(which), *part;
-        if (!(which & 4)) APPLY(d, rf_dataset_batch(d, 3, false, &applied_));
+        if (!(which & 4)) APPLY(d, rf_dataset_batch(d, 3, RF_REMAINDER_KEEP, &applied_));
         int32_t seen[8] = { 0 }, whole[8] = { 0 };
         for (int w = 0; w < 3; w++) {
             rf_iterator *it;

@@ -214,7 +214,7 @@ TEST(test_batches)
     snprintf(path, sizeof(path), "%s/de.mo", scratch(directory));
     write_file(path, catalogue, 6);
     OK(rf_dataset_from_gettext(&(rf_gettext_params){ .paths = paths, .num_paths = 1, .max_bytes = LONGEST }, &data));
-    OK(rf_dataset_shuffle(data, 3, 5, true, &shuffled));
+    OK(rf_dataset_shuffle(data, 3, 5, RF_SHUFFLE_EACH_PASS, &shuffled));
     OK(rf_dataset_padded_batch(shuffled, &padded, &batched));
     OK(rf_iterator_create(batched, 0, &it));
     OK(rf_iterator_next(it, &e));

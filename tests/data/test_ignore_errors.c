@@ -123,15 +123,15 @@ static rf_dataset *ignoring(int step, bool indexed)
         APPLY(d, rf_dataset_filter(d, refuse_fives, NULL, &applied_));
         APPLY(d, rf_dataset_shard(d, 2, 1, &applied_));
         break;
-    case SHUFFLE: APPLY(d, rf_dataset_shuffle(d, 4, 9, true, &applied_)); break;
-    case FULL_SHUFFLE: APPLY(d, rf_dataset_shuffle(d, 100, 9, true, &applied_)); break;
+    case SHUFFLE: APPLY(d, rf_dataset_shuffle(d, 4, 9, RF_SHUFFLE_EACH_PASS, &applied_)); break;
+    case FULL_SHUFFLE: APPLY(d, rf_dataset_shuffle(d, 100, 9, RF_SHUFFLE_EACH_PASS, &applied_)); break;
     case REPEAT: APPLY(d, rf_dataset_repeat(d, 2, &applied_)); break;
     case PREFETCH: APPLY(d, rf_dataset_prefetch(d, 3, &applied_)); break;
     case ZIP: APPLY(d, rf_dataset_zip((const rf_dataset *const[]){ other, d, other }, 3, &applied_)); break;
     case CONCATENATE: APPLY(d, rf_dataset_concatenate(d, other, &applied_)); break;
-    case BATCH: APPLY(d, rf_dataset_batch(d, 2, false, &applied_)); break;
+    case BATCH: APPLY(d, rf_dataset_batch(d, 2, RF_REMAINDER_KEEP, &applied_)); break;
     case UNBATCH:
-        APPLY(d, rf_dataset_batch(d, 2, false, &applied_));
+        APPLY(d, rf_dataset_batch(d, 2, RF_REMAINDER_KEEP, &applied_));
         APPLY(d, rf_dataset_unbatch(d, &applied_));
         break;
     case PADDED_BATCH:
@@ -146,7 +146,7 @@ static rf_dataset *ignoring(int step, bool indexed)
         break;
     default: break;
     }
-    APPLY(d, rf_dataset_ignore_errors(d, false, &applied_));
+    APPLY(d, rf_dataset_ignore_errors(d, RF_IGNORE_SILENTLY, &applied_));
     rf_dataset_destroy(&other);
     return d;
 }
@@ -223,7 +223,7 @@ static rf_dataset *generated(rf_result (*fn)(void *, uint64_t, rf_element *), rf
     rf_dataset *d;
     OK(rf_dataset_from_generator(&(rf_dataset_generator_params){ .generate = fn, .user = user, .spec = number_spec },
                                  &d));
-    APPLY(d, rf_dataset_ignore_errors(d, false, &applied_));
+    APPLY(d, rf_dataset_ignore_errors(d, RF_IGNORE_SILENTLY, &applied_));
     return d;
 }
 
@@ -261,7 +261,7 @@ TEST(test_warnings)
     rf_log_set(count_warnings, NULL, RF_LOG_WARN);
     for (int log = 0; log < 2; log++) {
         rf_dataset *d = failing(true);
-        APPLY(d, rf_dataset_ignore_errors(d, log, &applied_));
+        APPLY(d, rf_dataset_ignore_errors(d, log ? RF_IGNORE_WITH_WARNING : RF_IGNORE_SILENTLY, &applied_));
         read_scalars(d, n);
         assert_int_equal(warnings, log ? 7 : 0);
         rf_dataset_destroy(&d);
@@ -286,7 +286,7 @@ TEST(test_lines)
         &(rf_text_lines_params){
             .paths = (const char *const[]){ paths[0], paths[1], paths[2] }, .num_paths = 3, .max_bytes = 5 },
         &d));
-    APPLY(d, rf_dataset_ignore_errors(d, false, &applied_));
+    APPLY(d, rf_dataset_ignore_errors(d, RF_IGNORE_SILENTLY, &applied_));
     for (int gone = 0; gone < 2; gone++) {
         rf_iterator *it;
         const rf_element *e;
@@ -324,7 +324,7 @@ TEST(test_many_long_lines)
     const rf_element *e;
     const char *const paths[] = { path };
     OK(rf_dataset_from_text_lines(&(rf_text_lines_params){ .paths = paths, .num_paths = 1, .max_bytes = 2 }, &d));
-    APPLY(d, rf_dataset_ignore_errors(d, false, &applied_));
+    APPLY(d, rf_dataset_ignore_errors(d, RF_IGNORE_SILENTLY, &applied_));
     const double begin = seconds_now();
     OK(rf_iterator_create(d, 0, &it));
     for (int i = 0; i < PAIRS; i++) {
@@ -343,14 +343,14 @@ TEST(test_many_long_lines)
 TEST(test_arguments)
 {
     rf_dataset *out, *d = count_from(0, 8);
-    FAILS(rf_dataset_ignore_errors(NULL, false, &out), RF_ERROR_INVALID_ARGUMENT, "in is NULL");
-    FAILS(rf_dataset_ignore_errors(d, false, NULL), RF_ERROR_INVALID_ARGUMENT, "out is NULL");
+    FAILS(rf_dataset_ignore_errors(NULL, RF_IGNORE_SILENTLY, &out), RF_ERROR_INVALID_ARGUMENT, "in is NULL");
+    FAILS(rf_dataset_ignore_errors(d, RF_IGNORE_SILENTLY, NULL), RF_ERROR_INVALID_ARGUMENT, "out is NULL");
     assert_int_equal(rf_dataset_ignored_errors(NULL), 0);
     assert_int_equal(rf_dataset_ignored_errors(d), 0);
     /* Workers that left out batches of their own would go on with different ones. */
-    APPLY(d, rf_dataset_batch(d, 4, false, &applied_));
+    APPLY(d, rf_dataset_batch(d, 4, RF_REMAINDER_KEEP, &applied_));
     APPLY(d, rf_dataset_slice(d, &(rf_slice_params){ .num_workers = 2, .split = halve }, &applied_));
-    FAILS(rf_dataset_ignore_errors(d, false, &out), RF_ERROR_INVALID_ARGUMENT, "has been distributed");
+    FAILS(rf_dataset_ignore_errors(d, RF_IGNORE_SILENTLY, &out), RF_ERROR_INVALID_ARGUMENT, "has been distributed");
     assert_null(out);
     rf_dataset_destroy(&d);
 }
@@ -362,7 +362,7 @@ TEST(test_shares)
     int sum = 0;
     for (uint32_t w = 0; w < 2; w++) {
         rf_dataset *d = ignoring(MAP, true);
-        APPLY(d, rf_dataset_batch(d, 5, false, &applied_));
+        APPLY(d, rf_dataset_batch(d, 5, RF_REMAINDER_KEEP, &applied_));
         APPLY(d, rf_dataset_slice(d, &(rf_slice_params){ .worker = w, .num_workers = 2, .split = halve }, &applied_));
         const int count = read_pass(d, 0, n);
         for (int i = 0; i < count; i += n[i] + 1)

@@ -436,7 +436,7 @@ static void test_directory(void **state)
     rf_element_spec spec;
     rf_dataset_spec(d, &spec);
     assert_true(rf_shape_equal(spec.shape[0], RF_SHAPE(4, 5, 3)) && spec.shape[1].rank == 0);
-    OK(rf_dataset_batch(d, 3, false, &out));
+    OK(rf_dataset_batch(d, 3, RF_REMAINDER_KEEP, &out));
     static const char *const names[] = { "cat", "dog", "empty" };
     for (uint32_t c = 0; c < 3; c++) assert_string_equal(rf_dataset_class_name(out, c), names[c]);
     assert_null(rf_dataset_class_name(out, 3));
@@ -538,7 +538,7 @@ static rf_dataset *sums(uint32_t height)
     OK(rf_dataset_from_image_directory(
         &(rf_image_directory_params){ .directory = in("pets"), .height = height, .width = height }, &d));
     APPLY(d, rf_dataset_map(d, sum_pixels, NULL, &spec, &applied_));
-    APPLY(d, rf_dataset_shuffle(d, IMAGES, 3, true, &applied_));
+    APPLY(d, rf_dataset_shuffle(d, IMAGES, 3, RF_SHUFFLE_EACH_PASS, &applied_));
     return d;
 }
 
@@ -554,7 +554,7 @@ static void test_positions_and_shares(void **state)
         int64_t sum = 0;
         assert_int_equal(read_pass(d, 0, all), 2 * IMAGES);
         for (int i = 0; i < IMAGES; i++) sum += all[2 * i + 1];
-        APPLY(d, rf_dataset_batch(d, 2, false, &applied_));
+        APPLY(d, rf_dataset_batch(d, 2, RF_REMAINDER_KEEP, &applied_));
         for (uint32_t w = 0; w < 2; w++) {
             OK(rf_dataset_slice(
                 d, &(rf_slice_params){ .worker = w, .num_workers = 2, .by_file = by_file, .split = halve }, &mine));
@@ -590,7 +590,7 @@ static void test_special_files(void **state)
     OK(rf_iterator_next(it, &e));
     FAILS(rf_iterator_next(it, &e), RF_ERROR_IO, "b.png: is not a regular file");
     rf_iterator_destroy(&it);
-    APPLY(d, rf_dataset_ignore_errors(d, false, &applied_));
+    APPLY(d, rf_dataset_ignore_errors(d, RF_IGNORE_SILENTLY, &applied_));
     OK(rf_iterator_create(d, 0, &it));
     for (int i = 0; i < 2; i++) OK(rf_iterator_next(it, &e));
     assert_int_equal(rf_iterator_next(it, &e), RF_END);
@@ -625,9 +625,9 @@ static void test_damaged_images(void **state)
     rf_dataset_destroy(&d);
     p.height = p.width = 4;
     OK(rf_dataset_from_image_directory(&p, &d));
-    APPLY(d, rf_dataset_shuffle(d, 100, 1, true, &applied_)); /* a permutation of the files' numbers */
-    APPLY(d, rf_dataset_ignore_errors(d, false, &applied_));
-    APPLY(d, rf_dataset_batch(d, 2, true, &applied_));
+    APPLY(d, rf_dataset_shuffle(d, 100, 1, RF_SHUFFLE_EACH_PASS, &applied_)); /* a permutation of the files' numbers */
+    APPLY(d, rf_dataset_ignore_errors(d, RF_IGNORE_SILENTLY, &applied_));
+    APPLY(d, rf_dataset_batch(d, 2, RF_REMAINDER_DROP, &applied_));
     assert_int_equal(rf_dataset_cardinality(d), RF_CARDINALITY_UNKNOWN);
     for (uint64_t epoch = 0; epoch < 3; epoch++) {
         rf_iterator *it;

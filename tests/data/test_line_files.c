@@ -233,8 +233,8 @@ TEST(test_steps)
     APPLY(d, rf_dataset_filter(d, keep_long, NULL, &applied_));
     rf_dataset *numbers;
     OK(rf_dataset_map(d, measure, NULL, &pair, &numbers));
-    APPLY(numbers, rf_dataset_shuffle(numbers, 3, 7, true, &applied_));
-    APPLY(numbers, rf_dataset_batch(numbers, 4, false, &applied_));
+    APPLY(numbers, rf_dataset_shuffle(numbers, 3, 7, RF_SHUFFLE_EACH_PASS, &applied_));
+    APPLY(numbers, rf_dataset_batch(numbers, 4, RF_REMAINDER_KEEP, &applied_));
     APPLY(numbers, rf_dataset_prefetch(numbers, 1, &applied_));
     APPLY(numbers, rf_dataset_repeat(numbers, 2, &applied_));
     OK(rf_iterator_create(numbers, 0, &it));

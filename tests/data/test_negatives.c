@@ -15,7 +15,7 @@ enum { USERS = 9, ITEMS = 13, PAIRS = 30, OTHERS = 9, K = 3, ROWS = PAIRS * (1 +
 typedef struct pairs {
     int32_t users[PAIRS], items[PAIRS], other_users[OTHERS], other_items[OTHERS];
     rf_array arrays[4];
-    rf_negatives_params params;
+    rf_pairs_params params;
     bool has[USERS][ITEMS];
 } pairs;
 
@@ -34,13 +34,13 @@ static void make_pairs(pairs *p)
     p->arrays[1] = (rf_array){ RF_I32, RF_SHAPE(PAIRS), p->items };
     p->arrays[2] = (rf_array){ RF_I32, RF_SHAPE(OTHERS), p->other_users };
     p->arrays[3] = (rf_array){ RF_I32, RF_SHAPE(OTHERS), p->other_items };
-    p->params = (rf_negatives_params){ .users = &p->arrays[0],
-                                       .items = &p->arrays[1],
-                                       .other_users = &p->arrays[2],
-                                       .other_items = &p->arrays[3],
-                                       .num_items = ITEMS,
-                                       .negatives = K,
-                                       .seed = 6 };
+    p->params = (rf_pairs_params){ .users = &p->arrays[0],
+                                   .items = &p->arrays[1],
+                                   .other_users = &p->arrays[2],
+                                   .other_items = &p->arrays[3],
+                                   .num_items = ITEMS,
+                                   .negatives = K,
+                                   .seed = 6 };
     for (int u = 0; u < USERS; u++)
         for (int i = 0; i < ITEMS; i++) p->has[u][i] = false;
     for (int i = 0; i < PAIRS; i++) p->has[p->users[i]][p->items[i]] = true;
@@ -78,9 +78,9 @@ TEST(test_rows)
     rf_dataset *data, *other_seed;
     row rows[3][ROWS];
     make_pairs(&p);
-    OK(rf_dataset_with_negatives(&p.params, &data));
+    OK(rf_dataset_from_pairs(&p.params, &data));
     p.params.seed = 7;
-    OK(rf_dataset_with_negatives(&p.params, &other_seed));
+    OK(rf_dataset_from_pairs(&p.params, &other_seed));
     for (int i = 0; i < PAIRS; i++) p.users[i] = -1; /* they have been copied */
     assert_int_equal(rf_dataset_cardinality(data), ROWS);
     for (uint64_t pass = 0; pass < 2; pass++) read_pass(data, pass, rows[pass]);
@@ -110,11 +110,11 @@ TEST(test_evenness)
     int32_t users[] = { 0, 0, 0 }, items[] = { 2, 0, 5 };
     uint32_t counts[7] = { 0 };
     const rf_array arrays[] = { { RF_I32, RF_SHAPE(3), users }, { RF_I32, RF_SHAPE(3), items } };
-    const rf_negatives_params params = {
+    const rf_pairs_params params = {
         .users = &arrays[0], .items = &arrays[1], .num_items = 7, .negatives = 2, .seed = 1
     };
     rf_dataset *data;
-    OK(rf_dataset_with_negatives(&params, &data));
+    OK(rf_dataset_from_pairs(&params, &data));
     for (uint64_t pass = 0; pass < PASSES; pass++) {
         rf_iterator *it;
         row rows[9];
@@ -142,8 +142,8 @@ TEST(test_splits)
     void *position;
     size_t size;
     make_pairs(&p);
-    OK(rf_dataset_with_negatives(&p.params, &data));
-    OK(rf_dataset_shuffle(data, ROWS, 3, true, &shuffled));
+    OK(rf_dataset_from_pairs(&p.params, &data));
+    OK(rf_dataset_shuffle(data, ROWS, 3, RF_SHUFFLE_EACH_PASS, &shuffled));
     read_pass(shuffled, 2, whole);
     for (uint32_t k = 0; k < 3; k++) {
         OK(rf_dataset_shard(shuffled, 3, k, &shard));
@@ -162,7 +162,7 @@ TEST(test_splits)
     assert_memory_equal(part, whole, sizeof(whole));
     rf_iterator_destroy(&again);
     p.params.negatives = K + 1;
-    OK(rf_dataset_with_negatives(&p.params, &other));
+    OK(rf_dataset_from_pairs(&p.params, &other));
     FAILS(rf_iterator_restore(other, position, size, &again), RF_ERROR_INVALID_ARGUMENT, "");
     rf_iterator_state_free(position);
     rf_iterator_destroy(&it);
@@ -176,27 +176,27 @@ TEST(test_refusals)
     pairs p;
     rf_dataset *data;
     make_pairs(&p);
-    rf_negatives_params bad = p.params;
+    rf_pairs_params bad = p.params;
     bad.negatives = 0;
-    FAILS(rf_dataset_with_negatives(&bad, &data), RF_ERROR_INVALID_ARGUMENT, "negatives is 0");
+    FAILS(rf_dataset_from_pairs(&bad, &data), RF_ERROR_INVALID_ARGUMENT, "negatives is 0");
     bad = p.params;
     bad.num_items = 12;
-    FAILS(rf_dataset_with_negatives(&bad, &data), RF_ERROR_INVALID_ARGUMENT,
+    FAILS(rf_dataset_from_pairs(&bad, &data), RF_ERROR_INVALID_ARGUMENT,
           "number 0 of the pairs is user 4 with item 12 of 12");
     bad = p.params;
     bad.other_items = NULL;
-    FAILS(rf_dataset_with_negatives(&bad, &data), RF_ERROR_INVALID_ARGUMENT, "one is NULL");
+    FAILS(rf_dataset_from_pairs(&bad, &data), RF_ERROR_INVALID_ARGUMENT, "one is NULL");
     bad = p.params;
     bad.items = &p.arrays[3];
-    FAILS(rf_dataset_with_negatives(&bad, &data), RF_ERROR_INVALID_ARGUMENT, "of one length");
+    FAILS(rf_dataset_from_pairs(&bad, &data), RF_ERROR_INVALID_ARGUMENT, "of one length");
     bad = p.params;
     bad.num_items = 0;
-    FAILS(rf_dataset_with_negatives(&bad, &data), RF_ERROR_INVALID_ARGUMENT, "num_items is 0");
+    FAILS(rf_dataset_from_pairs(&bad, &data), RF_ERROR_INVALID_ARGUMENT, "num_items is 0");
     p.other_users[0] = 4;
-    FAILS(rf_dataset_with_negatives(&p.params, &data), RF_ERROR_INVALID_ARGUMENT, "user 4 has all of the 13 items");
+    FAILS(rf_dataset_from_pairs(&p.params, &data), RF_ERROR_INVALID_ARGUMENT, "user 4 has all of the 13 items");
     p.arrays[0].shape = p.arrays[1].shape = RF_SHAPE(0);
-    FAILS(rf_dataset_with_negatives(&p.params, &data), RF_ERROR_INVALID_ARGUMENT, "there are no pairs");
-    FAILS(rf_dataset_with_negatives(NULL, &data), RF_ERROR_INVALID_ARGUMENT, "no users and items");
+    FAILS(rf_dataset_from_pairs(&p.params, &data), RF_ERROR_INVALID_ARGUMENT, "there are no pairs");
+    FAILS(rf_dataset_from_pairs(NULL, &data), RF_ERROR_INVALID_ARGUMENT, "no users and items");
 }
 
 TESTS(negatives, NULL, NULL)

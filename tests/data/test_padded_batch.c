@@ -148,7 +148,7 @@ TEST(test_one_length)
         rf_iterator_destroy(&it);
         rf_dataset_destroy(&out);
         rf_dataset *numbers = count_from(0, 40);
-        APPLY(numbers, rf_dataset_batch(numbers, 1, false, &applied_));
+        APPLY(numbers, rf_dataset_batch(numbers, 1, RF_REMAINDER_KEEP, &applied_));
         p.padded[1] = false;
         APPLY(numbers, rf_dataset_padded_batch(numbers, &p, &applied_));
         assert_int_equal(rf_dataset_cardinality(numbers), drop ? 5 : 6);
@@ -217,7 +217,7 @@ static rf_dataset *shuffled_buckets(int which)
     rf_dataset *d = sentences();
     const rf_padded_batch_params p = params_of(4, which == 2);
     APPLY(d, rf_dataset_cache(d, &applied_));
-    APPLY(d, rf_dataset_shuffle(d, which ? 7 : 100, 5, true, &applied_));
+    APPLY(d, rf_dataset_shuffle(d, which ? 7 : 100, 5, RF_SHUFFLE_EACH_PASS, &applied_));
     if (which == 1) APPLY(d, rf_dataset_repeat(d, 2, &applied_));
     APPLY(d, rf_dataset_padded_batch(d, &p, &applied_));
     if (which == 1) APPLY(d, rf_dataset_cache(d, &applied_));

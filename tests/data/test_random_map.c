@@ -73,9 +73,9 @@ static rf_dataset *noisy(bool before, bool after)
 {
     rf_dataset *d = numbers();
     if (before) APPLY(d, rf_dataset_map_random(d, add_noise, NULL, 11, &number, &applied_));
-    APPLY(d, rf_dataset_shuffle(d, N, 3, true, &applied_));
+    APPLY(d, rf_dataset_shuffle(d, N, 3, RF_SHUFFLE_EACH_PASS, &applied_));
     if (after) APPLY(d, rf_dataset_map_random(d, add_noise, NULL, 11, &number, &applied_));
-    APPLY(d, rf_dataset_batch(d, BATCH, false, &applied_));
+    APPLY(d, rf_dataset_batch(d, BATCH, RF_REMAINDER_KEEP, &applied_));
     APPLY(d, rf_dataset_prefetch(d, 2, &applied_));
     return d;
 }
@@ -274,7 +274,7 @@ TEST(test_filter)
     rf_dataset *d = numbers();
     APPLY(d, rf_dataset_filter(d, keep_thirds, NULL, &applied_));
     assert_int_equal(rf_dataset_cardinality(d), RF_CARDINALITY_UNKNOWN);
-    APPLY(d, rf_dataset_batch(d, BATCH, false, &applied_));
+    APPLY(d, rf_dataset_batch(d, BATCH, RF_REMAINDER_KEEP, &applied_));
     rf_iterator *it, *resumed;
     void *saved;
     size_t size;
@@ -329,7 +329,7 @@ TEST(test_bad_arguments)
     refused(in, 0, (rf_augment_params){ .deviation = { 1, -1 } }, "channel 1");
     refused(in, 0, (rf_augment_params){ .mean = { NAN } }, "channel 0");
     refused(in, 0, (rf_augment_params){ .mean = { 0, 0, 1 } }, "2 channels");
-    OK(rf_dataset_batch(in, 4, false, &batches));
+    OK(rf_dataset_batch(in, 4, RF_REMAINDER_KEEP, &batches));
     refused(batches, 0, (rf_augment_params){ 0 }, "before they are batched");
     assert_int_equal(rf_dataset_map_random(NULL, add_noise, NULL, 1, &number, &out), RF_ERROR_INVALID_ARGUMENT);
     assert_int_equal(rf_dataset_map_random(in, NULL, NULL, 1, &number, &out), RF_ERROR_INVALID_ARGUMENT);

@@ -77,12 +77,12 @@ static rf_dataset *make(pipeline kind)
     else
         d = numbers();
     if (kind == WITH_CACHE) APPLY(d, rf_dataset_cache(d, &applied_));
-    APPLY(d, rf_dataset_shuffle(d, kind == NOT_INDEXED ? 20 : N, 7, true, &applied_));
+    APPLY(d, rf_dataset_shuffle(d, kind == NOT_INDEXED ? 20 : N, 7, RF_SHUFFLE_EACH_PASS, &applied_));
     if (kind == RANDOM) {
         const rf_element_spec spec = { .num_components = 1, .dtype = { RF_I32 } };
         APPLY(d, rf_dataset_map_random(d, scatter, NULL, 5, &spec, &applied_));
     }
-    APPLY(d, rf_dataset_batch(d, BATCH, false, &applied_));
+    APPLY(d, rf_dataset_batch(d, BATCH, RF_REMAINDER_KEEP, &applied_));
     if (kind == CACHED_BATCHES) APPLY(d, rf_dataset_cache(d, &applied_));
     if (kind == REPEATED) {
         APPLY(d, rf_dataset_repeat(d, 2, &applied_));
@@ -155,8 +155,8 @@ TEST(test_reads_only_its_own)
     rf_element_spec spec;
     rf_dataset_spec(d, &spec);
     APPLY(d, rf_dataset_map(d, count_reads, &reads, &spec, &applied_));
-    APPLY(d, rf_dataset_shuffle(d, N, 1, true, &applied_));
-    APPLY(d, rf_dataset_batch(d, BATCH, false, &applied_));
+    APPLY(d, rf_dataset_shuffle(d, N, 1, RF_SHUFFLE_EACH_PASS, &applied_));
+    APPLY(d, rf_dataset_batch(d, BATCH, RF_REMAINDER_KEEP, &applied_));
     const rf_slice_params p = slice_params(1, 2, false); /* two of three rows */
     APPLY(d, rf_dataset_slice(d, &p, &applied_));
     rf_iterator *it;
@@ -303,8 +303,8 @@ static void check_by_file(const files *f, uint32_t num_workers)
     OK(rf_dataset_from_idx_files(f->image_list, f->label_list, FILES, &d));
     APPLY(d, rf_dataset_map_scale_u8(d, 0, &applied_));
     APPLY(d, rf_dataset_cache(d, &applied_));
-    APPLY(d, rf_dataset_shuffle(d, 1000, 3, true, &applied_));
-    APPLY(d, rf_dataset_batch(d, BATCH, false, &applied_));
+    APPLY(d, rf_dataset_shuffle(d, 1000, 3, RF_SHUFFLE_EACH_PASS, &applied_));
+    APPLY(d, rf_dataset_batch(d, BATCH, RF_REMAINDER_KEEP, &applied_));
     APPLY(d, rf_dataset_prefetch(d, 1, &applied_));
     for (uint32_t w = 0; w < num_workers; w++) {
         const rf_slice_params p = slice_params(w, num_workers, true);
@@ -354,7 +354,7 @@ TEST(test_other_files_stay_closed)
     write_files(&f);
     rf_dataset *d;
     OK(rf_dataset_from_idx_files(f.image_list, f.label_list, FILES, &d));
-    APPLY(d, rf_dataset_batch(d, BATCH, false, &applied_));
+    APPLY(d, rf_dataset_batch(d, BATCH, RF_REMAINDER_KEEP, &applied_));
     const rf_slice_params p = slice_params(1, 2, true); /* files 1 and 3 */
     APPLY(d, rf_dataset_slice(d, &p, &applied_));
     for (int i = 0; i < FILES; i += 2) unlink(f.images[i]);
@@ -382,7 +382,7 @@ TEST(test_refusals)
 {
     rf_dataset *d = numbers();
     expect_refusal(d, false, 2, "not batched");
-    APPLY(d, rf_dataset_batch(d, BATCH, false, &applied_));
+    APPLY(d, rf_dataset_batch(d, BATCH, RF_REMAINDER_KEEP, &applied_));
     expect_refusal(d, true, 2, "not made of files");
     rf_dataset_destroy(&d);
     files f;
@@ -390,16 +390,16 @@ TEST(test_refusals)
     OK(rf_dataset_from_idx_files(f.image_list, f.label_list, 2, &d));
     rf_dataset *changed;
     OK(rf_dataset_take(d, 20, &changed));
-    APPLY(changed, rf_dataset_batch(changed, BATCH, false, &applied_));
+    APPLY(changed, rf_dataset_batch(changed, BATCH, RF_REMAINDER_KEEP, &applied_));
     expect_refusal(changed, true, 2, "'window'");
     rf_dataset_destroy(&changed);
-    OK(rf_dataset_batch(d, BATCH, true, &changed));
+    OK(rf_dataset_batch(d, BATCH, RF_REMAINDER_DROP, &changed));
     expect_refusal(changed, true, 2, "remainder");
     rf_dataset_destroy(&changed);
-    OK(rf_dataset_batch(d, 1, false, &changed));
+    OK(rf_dataset_batch(d, 1, RF_REMAINDER_KEEP, &changed));
     expect_refusal(changed, true, 2, "larger batches");
     rf_dataset_destroy(&changed);
-    APPLY(d, rf_dataset_batch(d, BATCH, false, &applied_));
+    APPLY(d, rf_dataset_batch(d, BATCH, RF_REMAINDER_KEEP, &applied_));
     expect_refusal(d, true, 3, "2 files for 3 workers");
     rf_dataset_destroy(&d);
     remove_files(&f);

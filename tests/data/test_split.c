@@ -30,8 +30,8 @@ static rf_dataset *make_shuffled(order o)
 {
     const rf_element_spec spec = { .num_components = 1, .dtype = { RF_I32 } };
     rf_dataset *d = count_from(0, COUNT), *rest;
-    APPLY(d, rf_dataset_shuffle(d, COUNT, 5, o != FIXED, &applied_));
-    if (o == BATCHED) APPLY(d, rf_dataset_batch(d, 2, false, &applied_));
+    APPLY(d, rf_dataset_shuffle(d, COUNT, 5, (o != FIXED) ? RF_SHUFFLE_EACH_PASS : RF_SHUFFLE_ONCE, &applied_));
+    if (o == BATCHED) APPLY(d, rf_dataset_batch(d, 2, RF_REMAINDER_KEEP, &applied_));
     if (o == MAPPED) APPLY(d, rf_dataset_map(d, as_it_is, NULL, &spec, &applied_));
     if (o == REPEATED) APPLY(d, rf_dataset_repeat(d, 2, &applied_));
     if (o == CACHED) APPLY(d, rf_dataset_cache(d, &applied_));
@@ -80,7 +80,7 @@ TEST(mixing_parts_are_warned_of)
     warnings = 0;
     OK(rf_dataset_take(d, FIRST, &a));
     OK(rf_dataset_skip(d, FIRST, &b));
-    APPLY(b, rf_dataset_shuffle(b, COUNT, 5, true, &applied_));
+    APPLY(b, rf_dataset_shuffle(b, COUNT, 5, RF_SHUFFLE_EACH_PASS, &applied_));
     assert_int_equal(warnings, 0);
     rf_dataset_destroy(&a);
     rf_dataset_destroy(&b);
@@ -106,7 +106,7 @@ static uint32_t elements_of(const rf_dataset *d, uint64_t pass, int *n)
 static rf_dataset *make_whole(bool in_order, bool reshuffles)
 {
     rf_dataset *d = in_order ? count_in_order(0, COUNT) : count_from(0, COUNT);
-    if (reshuffles) APPLY(d, rf_dataset_shuffle(d, in_order ? 4 : COUNT, 5, true, &applied_));
+    if (reshuffles) APPLY(d, rf_dataset_shuffle(d, in_order ? 4 : COUNT, 5, RF_SHUFFLE_EACH_PASS, &applied_));
     return d;
 }
 
@@ -120,7 +120,7 @@ TEST(splits_never_mix)
             assert_int_equal(rf_dataset_cardinality(a), FIRST);
             assert_int_equal(rf_dataset_cardinality(b), COUNT - FIRST);
         }
-        APPLY(b, rf_dataset_shuffle(b, COUNT, 1, true, &applied_));
+        APPLY(b, rf_dataset_shuffle(b, COUNT, 1, RF_SHUFFLE_EACH_PASS, &applied_));
         int n;
         const uint32_t first = elements_of(a, 0, &n);
         assert_int_equal(n, FIRST);

@@ -338,9 +338,9 @@ TEST(test_refused_params)
 static rf_dataset *pipeline(int which)
 {
     rf_dataset *d = parts_of(which % 2);
-    APPLY(d, rf_dataset_shuffle(d, which & 2 ? 5 : NUMBERED, 3, true, &applied_));
+    APPLY(d, rf_dataset_shuffle(d, which & 2 ? 5 : NUMBERED, 3, RF_SHUFFLE_EACH_PASS, &applied_));
     if (which & 4) APPLY(d, rf_dataset_repeat(d, 2, &applied_));
-    APPLY(d, rf_dataset_batch(d, 4, false, &applied_));
+    APPLY(d, rf_dataset_batch(d, 4, RF_REMAINDER_KEEP, &applied_));
     if (which & 4) APPLY(d, rf_dataset_prefetch(d, 2, &applied_));
     return d;
 }
@@ -380,7 +380,7 @@ TEST(test_many_files)
     int seen[FIRST_PART + SECOND_PART] = { 0 };
     OK(open_files(paths, MANY, &id, 1, &d));
     assert_int_equal(rf_dataset_cardinality(d), MANY / 3 * (FIRST_PART + SECOND_PART));
-    APPLY(d, rf_dataset_shuffle(d, 1000, 3, true, &applied_));
+    APPLY(d, rf_dataset_shuffle(d, 1000, 3, RF_SHUFFLE_EACH_PASS, &applied_));
     const int count = read_scalars(d, n);
     assert_int_equal(count, MANY / 3 * (FIRST_PART + SECOND_PART));
     for (int i = 0; i < count; i++) seen[n[i]]++;
@@ -394,7 +394,7 @@ TEST(test_workers)
         for (int by_file = 0; by_file < 2; by_file++) {
             rf_dataset *d = parts_of(form), *part;
             int seen[NUMBERED] = { 0 };
-            APPLY(d, rf_dataset_batch(d, 4, false, &applied_));
+            APPLY(d, rf_dataset_batch(d, 4, RF_REMAINDER_KEEP, &applied_));
             for (uint32_t w = 0; w < 2; w++) {
                 rf_iterator *it;
                 const rf_element *e;
@@ -428,8 +428,9 @@ TEST(test_files_of_workers)
             for (int i = 0; i < 3; i++) {
                 const int forms[PARTS] = { 0, i == 1, i == 2 ? 2 : 0 };
                 d[i] = parts(forms, &id, 1);
-                if (steps == 2) APPLY(d[i], rf_dataset_shuffle(d[i], 3, 1, true, &applied_)); /* a small buffer */
-                APPLY(d[i], rf_dataset_batch(d[i], 5, false, &applied_));
+                if (steps == 2)
+                    APPLY(d[i], rf_dataset_shuffle(d[i], 3, 1, RF_SHUFFLE_EACH_PASS, &applied_)); /* a small buffer */
+                APPLY(d[i], rf_dataset_batch(d[i], 5, RF_REMAINDER_KEEP, &applied_));
                 if (steps == 1) APPLY(d[i], rf_dataset_prefetch(d[i], 2, &applied_));
                 APPLY(d[i], rf_dataset_slice(d[i], &params, &applied_));
                 count[i] = read_pass(d[i], 0, n[i]);
@@ -466,7 +467,7 @@ TEST(test_failures_lose_no_row)
         rf_result r;
         APPLY(d, rf_dataset_map(d, stumble_at_14, &done, &(rf_element_spec){ .num_components = 1, .dtype = { RF_I32 } },
                                 &applied_));
-        APPLY(d, rf_dataset_batch(d, 8, false, &applied_));
+        APPLY(d, rf_dataset_batch(d, 8, RF_REMAINDER_KEEP, &applied_));
         APPLY(d, rf_dataset_slice(d, &params, &applied_));
         OK(rf_iterator_create(d, 0, &it));
         FAILS(rf_iterator_next(it, &e), RF_ERROR_IO, "stumbled");

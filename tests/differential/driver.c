@@ -131,6 +131,12 @@ static int32_t number(const step *s, uint32_t i)
     return i < s->num_numbers ? (int32_t)s->numbers[i] : 0;
 }
 
+/* Two booleans as the value of an enumeration that counts with them. */
+static int flags(const step *s)
+{
+    return (number(s, 0) != 0) | (number(s, 1) != 0) << 1;
+}
+
 typedef rf_tensor (*unary_fn)(rf_trace *t, rf_tensor x);
 typedef rf_tensor (*binary_fn)(rf_trace *t, rf_tensor a, rf_tensor b);
 static const struct {
@@ -187,7 +193,7 @@ static const struct {
 };
 static const struct {
     const char *name;
-    rf_tensor (*fn)(rf_trace *t, rf_tensor x, const int32_t *axes, uint32_t num_axes, bool keep_dims);
+    rf_tensor (*fn)(rf_trace *t, rf_tensor x, const int32_t *axes, uint32_t num_axes, rf_reduced_dims dims);
 } reductions[] = { { "reduce_sum", rf_reduce_sum },
                    { "reduce_mean", rf_reduce_mean },
                    { "reduce_max", rf_reduce_max },
@@ -205,7 +211,7 @@ static rf_tensor reduce(rf_trace *t, uint32_t which, const step *s, rf_tensor x)
 {
     int32_t axes[RF_MAX_RANK];
     const uint32_t count = read_axes(s, 1, axes);
-    return reductions[which].fn(t, x, axes, count, number(s, 0) != 0);
+    return reductions[which].fn(t, x, axes, count, number(s, 0) != 0 ? RF_KEEP_DIMS : RF_DROP_DIMS);
 }
 
 /* Whether dimensions stay, whether it is the variance, and the axes. */
@@ -214,7 +220,7 @@ static rf_tensor take_moment(rf_trace *t, const step *s, rf_tensor x)
     int32_t axes[RF_MAX_RANK];
     const uint32_t count = read_axes(s, 2, axes);
     rf_tensor mean, variance;
-    (void)rf_moments(t, x, axes, count, number(s, 0) != 0, &mean, &variance);
+    (void)rf_moments(t, x, axes, count, number(s, 0) != 0 ? RF_KEEP_DIMS : RF_DROP_DIMS, &mean, &variance);
     return number(s, 1) != 0 ? variance : mean;
 }
 
@@ -327,9 +333,9 @@ static rf_tensor call_other(rf_trace *t, const step *s, rf_tensor a, rf_tensor b
     const char *name = s->name;
     if (strcmp(name, "leaky_relu") == 0) return rf_leaky_relu(t, a, (float)s->numbers[0]);
     if (strcmp(name, "elu") == 0) return rf_elu(t, a, (float)s->numbers[0]);
-    if (strcmp(name, "gelu") == 0) return rf_gelu(t, a, number(s, 0) != 0);
+    if (strcmp(name, "gelu") == 0) return rf_gelu(t, a, number(s, 0) != 0 ? RF_GELU_TANH : RF_GELU_ERF);
     if (strcmp(name, "activate") == 0) return rf_activate(t, a, (rf_activation)number(s, 0));
-    if (strcmp(name, "matmul") == 0) return rf_matmul(t, a, b, number(s, 0) != 0, number(s, 1) != 0);
+    if (strcmp(name, "matmul") == 0) return rf_matmul(t, a, b, (rf_matmul_transpose)flags(s));
     if (strcmp(name, "conv2d") == 0) return convolve(t, s, a, b, false);
     if (strcmp(name, "conv2d_transpose") == 0) return convolve(t, s, a, b, true);
     if (strcmp(name, "max_pool2d") == 0) return pool(t, s, a, true);
@@ -347,8 +353,8 @@ static rf_tensor call_other(rf_trace *t, const step *s, rf_tensor a, rf_tensor b
     if (strcmp(name, "expand_dims") == 0) return rf_expand_dims(t, a, number(s, 0));
     if (strcmp(name, "squeeze") == 0) return rf_squeeze(t, a, number(s, 0));
     if (strcmp(name, "gather") == 0) return rf_gather(t, a, b, number(s, 0));
-    if (strcmp(name, "cumsum") == 0) return rf_cumsum(t, a, number(s, 0) != 0, number(s, 1) != 0);
-    if (strcmp(name, "cumprod") == 0) return rf_cumprod(t, a, number(s, 0) != 0, number(s, 1) != 0);
+    if (strcmp(name, "cumsum") == 0) return rf_cumsum(t, a, (rf_scan_form)flags(s));
+    if (strcmp(name, "cumprod") == 0) return rf_cumprod(t, a, (rf_scan_form)flags(s));
     if (strcmp(name, "sort") == 0)
         return (number(s, 2) != 0 ? rf_argsort : rf_sort)(t, a, number(s, 0), number(s, 1) != 0);
     if (strcmp(name, "top_k") == 0) return top_k(t, s, a);
@@ -358,9 +364,11 @@ static rf_tensor call_other(rf_trace *t, const step *s, rf_tensor a, rf_tensor b
     if (strcmp(name, "constant") == 0) return rf_constant(t, (float)s->numbers[0]);
     if (strcmp(name, "global_batch_size") == 0) return rf_global_batch_size(t);
     if (strcmp(name, "sparse_categorical_crossentropy") == 0)
-        return rf_sparse_categorical_crossentropy(t, a, b, number(s, 0) != 0);
-    if (strcmp(name, "categorical_crossentropy") == 0) return rf_categorical_crossentropy(t, a, b, number(s, 0) != 0);
-    if (strcmp(name, "binary_crossentropy") == 0) return rf_binary_crossentropy(t, a, b, number(s, 0) != 0);
+        return rf_sparse_categorical_crossentropy(t, a, b, number(s, 0) != 0 ? RF_LOGITS : RF_PROBABILITIES);
+    if (strcmp(name, "categorical_crossentropy") == 0)
+        return rf_categorical_crossentropy(t, a, b, number(s, 0) != 0 ? RF_LOGITS : RF_PROBABILITIES);
+    if (strcmp(name, "binary_crossentropy") == 0)
+        return rf_binary_crossentropy(t, a, b, number(s, 0) != 0 ? RF_LOGITS : RF_PROBABILITIES);
     if (strcmp(name, "huber") == 0) return rf_huber(t, a, b, (float)s->numbers[0]);
     (void)rf_trace_fail(t, RF_ERROR_NOT_FOUND, "driver: there is no op '%s'", name);
     return (rf_tensor){ 0 };

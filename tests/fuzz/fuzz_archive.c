@@ -28,7 +28,7 @@ static void use(const rf_archive *a)
     uint8_t *data = malloc(1 << 16);
     PROMISE(data != NULL);
     char previous[RF_ARCHIVE_MAX_NAME + 1] = "", text[256];
-    for (uint64_t i = 0; i < rf_archive_count(a) && i < 50; i++) {
+    for (uint64_t i = 0; i < rf_archive_num_tensors(a) && i < 50; i++) {
         rf_archive_entry e, again;
         PROMISE(rf_archive_entry_at(a, i, &e) == RF_OK);
         PROMISE(!rf_archive_name_problem(e.name, strlen(e.name)) && strcmp(previous, e.name) < 0);

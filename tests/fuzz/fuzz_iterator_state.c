@@ -78,10 +78,10 @@ static rf_dataset *dataset(int which)
         r = rf_dataset_map(d, refuse_threes, NULL, &(rf_element_spec){ .num_components = 1, .dtype = { RF_I32 } },
                            &step);
         replace(&d, r, step);
-        r = rf_dataset_ignore_errors(d, false, &step);
+        r = rf_dataset_ignore_errors(d, RF_IGNORE_SILENTLY, &step);
         replace(&d, r, step);
     } else if (which >= 3) {
-        r = rf_dataset_batch(d, 3, false, &step);
+        r = rf_dataset_batch(d, 3, RF_REMAINDER_KEEP, &step);
         replace(&d, r, step);
         if (which == 3) {
             r = rf_dataset_unbatch(d, &step);
@@ -96,9 +96,9 @@ static rf_dataset *dataset(int which)
     }
     rf_dataset_destroy(&other);
     if (which == 4) return d;
-    r = rf_dataset_shuffle(d, NUMBERS, 1, true, &step);
+    r = rf_dataset_shuffle(d, NUMBERS, 1, RF_SHUFFLE_EACH_PASS, &step);
     replace(&d, r, step);
-    r = rf_dataset_batch(d, 5, false, &step);
+    r = rf_dataset_batch(d, 5, RF_REMAINDER_KEEP, &step);
     replace(&d, r, step);
     return d;
 }

@@ -41,7 +41,7 @@ static void check_line(const rf_tokenizer *t, const char *line, size_t size)
     case RF_TOKENIZER_WORD_PIECE: PROMISE(rf_utf8_valid(back, back_size)); break;
     default: PROMISE(back_size <= size + 5 * (size_t)tokens.shape.dim[0]);
     }
-    rf_text_free(back);
+    rf_string_free(back);
     rf_array_free(&tokens);
 }
 
@@ -59,7 +59,7 @@ static void check_characters(const rf_text_lines *lines)
         PROMISE(rf_tokenizer_encode(t, rf_text_lines_texts(lines)[i], size, &tokens) == RF_OK);
         PROMISE(rf_tokenizer_decode(t, tokens.data, (uint64_t)tokens.shape.dim[0], &back, &back_size) == RF_OK);
         PROMISE(back_size == size && memcmp(back, rf_text_lines_texts(lines)[i], size) == 0);
-        rf_text_free(back);
+        rf_string_free(back);
         rf_array_free(&tokens);
     }
     rf_tokenizer_destroy(&t);

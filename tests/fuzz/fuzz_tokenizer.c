@@ -40,7 +40,7 @@ static void check_encoding(const rf_tokenizer *t, const uint8_t *data, size_t si
     PROMISE(rf_tokenizer_decode(t, tokens.data, (uint64_t)count, &back, &back_size) == RF_OK);
     if (rf_tokenizer_get_kind(t) == RF_TOKENIZER_BYTE_PAIR)
         PROMISE(back_size == size + 256 && memcmp(back, text, back_size) == 0);
-    rf_text_free(back);
+    rf_string_free(back);
     rf_array_free(&tokens);
     rf_free(text);
 }

@@ -122,7 +122,7 @@ const char *sample_compare(const sample *s, const rf_archive *archive)
 {
     const rf_archive_contents *c = &s->contents;
     if (strcmp(rf_archive_type(archive), c->type) != 0) return "the type differs";
-    if (rf_archive_count(archive) != c->num_tensors || rf_archive_num_values(archive) != c->num_values)
+    if (rf_archive_num_tensors(archive) != c->num_tensors || rf_archive_num_values(archive) != c->num_values)
         return "counts differ";
     for (uint64_t i = 0; i < c->num_values; i++) {
         rf_archive_value v;

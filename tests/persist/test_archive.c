@@ -112,7 +112,7 @@ TEST(test_single_tensor_touches_its_bytes_only)
     uint64_t begin = RF_ARCHIVE_PREAMBLE; /* tensors lie in the order of their names */
     uint8_t *data = malloc(8 * 300000 + 64);
     assert_non_null(data);
-    for (uint64_t i = 0; i < rf_archive_count(a); i++) {
+    for (uint64_t i = 0; i < rf_archive_num_tensors(a); i++) {
         rf_archive_entry e;
         assert_ok(rf_archive_entry_at(a, i, &e));
         files.bytes_read = files.read_end = 0;
@@ -170,7 +170,7 @@ TEST(test_many_tiny_tensors)
     assert_ok(rf_archive_write_with(&ops, "c", &(rf_archive_contents){ "t", tensors, N, NULL, 0 }, NULL));
     rf_archive *a;
     assert_ok(rf_archive_open_with(&ops, "c", &a));
-    assert_true(rf_archive_count(a) == N);
+    assert_true(rf_archive_num_tensors(a) == N);
     assert_ok(rf_archive_verify(a));
     for (int i = 0; i < N; i++) {
         float out[4];

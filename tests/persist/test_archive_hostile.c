@@ -526,7 +526,7 @@ static rf_result look_through(const rf_file_ops *ops)
     rf_archive *a;
     rf_archive_entry entry = { 0 };
     rf_result r = rf_archive_open_with(ops, FILE_NAME, &a);
-    if (r == RF_OK && rf_archive_count(a) != MANY) r = RF_ERROR_NOT_FOUND;
+    if (r == RF_OK && rf_archive_num_tensors(a) != MANY) r = RF_ERROR_NOT_FOUND;
     for (uint32_t i = 0; r == RF_OK && i < MANY; i++) r = rf_archive_entry_at(a, i, &entry);
     void *bytes = malloc(entry.bytes + 1);
     if (r == RF_OK) r = rf_archive_read(a, "099999", bytes, entry.bytes);

@@ -40,12 +40,12 @@ def is_wrapped(text, place):
 def find_faults(text, library):
     """Pairs of a place and what is wrong there."""
     for found in READS.finditer(text):
-        yield found.start(), "%s() reads by the locale; use rf_number_read()" % found.group(1)
+        yield found.start(), "%s() reads by the locale; use rf_number_parse()" % found.group(1)
     for found in SETS.finditer(text):
         yield found.start(), "%s() sets a locale; use what base/numbers.h has" % found.group(1)
     for found in SCANS.finditer(text):
         if FLOAT.search("".join(STRING.findall(call_at(text, found.end())))):
-            yield found.start(), "%s() reads by the locale; use rf_number_read()" % found.group(1)
+            yield found.start(), "%s() reads by the locale; use rf_number_parse()" % found.group(1)
     if not library:
         return
     for found in JSON.finditer(text):

@@ -80,7 +80,7 @@ static void say_which(int number)
 static rf_result sum(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *user)
 {
     (void)user;
-    out[0] = rf_reduce_sum(t, in[0], NULL, 0, false);
+    out[0] = rf_reduce_sum(t, in[0], NULL, 0, RF_DROP_DIMS);
     return rf_trace_status(t);
 }
 
@@ -105,7 +105,7 @@ static void make_objects(struct objects *o, const rf_element *batch)
     rf_layer *layer;
     NEED(rf_strategy_create_one_device(NULL, &o->strategy));
     NEED(rf_dataset_from_arrays(&(rf_dataset_arrays_params){ .arrays = &array, .num_arrays = 1 }, &slices));
-    NEED(rf_dataset_batch(slices, 2, false, &o->dataset));
+    NEED(rf_dataset_batch(slices, 2, RF_REMAINDER_KEEP, &o->dataset));
     rf_dataset_destroy(&slices);
     NEED(rf_iterator_create(o->dataset, 0, &o->iterator));
     NEED(rf_layer_dense(&(rf_dense_params){ .units = 2 }, &layer));
@@ -113,7 +113,7 @@ static void make_objects(struct objects *o, const rf_element *batch)
     NEED(rf_optimizer_create(o->strategy, NULL, &o->optimizer));
     NEED(
         rf_model_compile(o->model, &(rf_compile_params){ .optimizer = o->optimizer, .loss = { .from_logits = true } }));
-    NEED(rf_metric_create(o->strategy, RF_METRIC_SUM, NULL, &o->metric));
+    NEED(rf_metric_create(o->strategy, &(rf_metric_params){ .kind = RF_METRIC_SUM }, &o->metric));
     NEED(rf_variable_create(o->strategy, &(rf_variable_params){ .shape = RF_SHAPE(2) }, &o->variable));
     NEED(rf_function_create(o->strategy, &(rf_function_params){ .step = sum, .num_outputs = 1 }, &o->function));
     NEED(rf_strategy_run(o->strategy, o->function, batch, &o->per_replica));

@@ -51,7 +51,8 @@ rf_result net_create(worker *w, const training *t, net *n)
     const rf_shape image = RF_SHAPE(side, side, 1);
     GO(rf_model_create_sequential(w->strategy, layers, count, &image, &n->model));
     GO(rf_optimizer_create(w->strategy, &t->optimizer, &n->optimizer));
-    GO(rf_metric_create(w->strategy, RF_METRIC_SPARSE_CATEGORICAL_ACCURACY, NULL, &n->accuracy));
+    GO(rf_metric_create(w->strategy, &(rf_metric_params){ .kind = RF_METRIC_SPARSE_CATEGORICAL_ACCURACY },
+                        &n->accuracy));
     const rf_function_params step = {
         .step = train_step, .user = n, .num_outputs = 2, .training = true, .name = "step"
     };

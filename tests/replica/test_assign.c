@@ -49,9 +49,9 @@ static void assign(rf_trace *t, const net *n, rf_tensor hidden)
     rf_tensor old[STATES];
     for (uint32_t i = 0; i < STATES; i++) old[i] = rf_variable_tensor(t, n->states[i]);
     const rf_tensor ones = rf_divide(t, rf_exp(t, hidden), rf_exp(t, hidden));
-    const rf_tensor rows = rf_multiply(t, rf_reduce_sum(t, ones, NULL, 0, false), rf_constant(t, 1.0f / HIDDEN));
+    const rf_tensor rows = rf_multiply(t, rf_reduce_sum(t, ones, NULL, 0, RF_DROP_DIMS), rf_constant(t, 1.0f / HIDDEN));
     rf_variable_update(t, n->states[MEAN],
-                       mix_in(t, old[MEAN], rf_reduce_mean(t, hidden, (int32_t[]){ 0 }, 1, false), 0.1f),
+                       mix_in(t, old[MEAN], rf_reduce_mean(t, hidden, (int32_t[]){ 0 }, 1, RF_DROP_DIMS), 0.1f),
                        RF_AGGREGATE_MEAN);
     rf_variable_update(t, n->states[EMA], mix_in(t, old[EMA], rf_variable_tensor(t, n->weights[1]), 0.25f),
                        RF_AGGREGATE_FIRST_REPLICA);
@@ -67,12 +67,12 @@ static rf_result step(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *us
     const net *n = user;
     rf_tensor v[WEIGHTS];
     for (uint32_t i = 0; i < WEIGHTS; i++) v[i] = rf_variable_tensor(t, n->weights[i]);
-    const rf_tensor first = rf_tanh(t, rf_matmul(t, in[0], v[0], false, false));
-    const rf_tensor hidden = rf_tanh(t, rf_bias_add(t, rf_matmul(t, first, v[1], false, false), v[2]));
+    const rf_tensor first = rf_tanh(t, rf_matmul(t, in[0], v[0], RF_TRANSPOSE_NONE));
+    const rf_tensor hidden = rf_tanh(t, rf_bias_add(t, rf_matmul(t, first, v[1], RF_TRANSPOSE_NONE), v[2]));
     assign(t, n, hidden);
-    const rf_tensor logits = rf_bias_add(t, rf_matmul(t, hidden, v[3], false, false), v[4]);
-    out[0] = rf_compute_average_loss(t, rf_sparse_categorical_crossentropy(t, in[1], logits, true), NULL);
-    out[1] = rf_reduce_sum(t, rf_variable_tensor(t, n->states[RUNS]), NULL, 0, false);
+    const rf_tensor logits = rf_bias_add(t, rf_matmul(t, hidden, v[3], RF_TRANSPOSE_NONE), v[4]);
+    out[0] = rf_compute_average_loss(t, rf_sparse_categorical_crossentropy(t, in[1], logits, RF_LOGITS), NULL);
+    out[1] = rf_reduce_sum(t, rf_variable_tensor(t, n->states[RUNS]), NULL, 0, RF_DROP_DIMS);
     if (!n->setup->no_training)
         rf_optimizer_minimize(t, n->optimizer, out[0], (rf_variable_list){ n->weights, WEIGHTS });
     return rf_trace_status(t);

@@ -35,7 +35,7 @@ typedef struct program {
 static rf_result total(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *user)
 {
     program *p = user;
-    out[0] = rf_reduce_sum(t, in[0], NULL, 0, false);
+    out[0] = rf_reduce_sum(t, in[0], NULL, 0, RF_DROP_DIMS);
     (void)rf_metric_update(t, p->metric, (rf_tensor){ 0 }, out[0], (rf_tensor){ 0 });
     return rf_trace_status(t);
 }
@@ -50,7 +50,7 @@ static void open_program(program *p)
     const rf_array arrays[] = { { RF_F32, RF_SHAPE(EXAMPLES, FEATURES), p->x }, { RF_I32, RF_SHAPE(EXAMPLES), p->y } };
     rf_dataset *slices, *batches;
     OK(rf_dataset_from_arrays(&(rf_dataset_arrays_params){ .arrays = arrays, .num_arrays = 2 }, &slices));
-    OK(rf_dataset_batch(slices, BATCH, false, &batches));
+    OK(rf_dataset_batch(slices, BATCH, RF_REMAINDER_KEEP, &batches));
     OK(rf_dataset_prefetch(batches, 1, &p->data));
     rf_dataset_destroy(&slices);
     rf_dataset_destroy(&batches);
@@ -62,7 +62,7 @@ static void open_program(program *p)
     OK(rf_optimizer_create(p->strategy, NULL, &p->optimizer));
     OK(rf_model_compile(p->model, &(rf_compile_params){ .optimizer = p->optimizer, .loss = { .from_logits = true } }));
     OK(rf_model_fit(p->model, &(rf_fit_params){ .data = p->data }, NULL));
-    OK(rf_metric_create(p->strategy, RF_METRIC_SUM, NULL, &p->metric));
+    OK(rf_metric_create(p->strategy, &(rf_metric_params){ .kind = RF_METRIC_SUM }, &p->metric));
     OK(rf_variable_create(p->strategy, &(rf_variable_params){ .shape = RF_SHAPE(3) }, &p->variable));
     OK(rf_function_create(p->strategy, &(rf_function_params){ .step = total, .user = p, .num_outputs = 1 },
                           &p->function));
@@ -116,7 +116,7 @@ static int use_everything(program *p)
     REFUSED(rf_variable_read_replica(p->variable, 0, values));
     REFUSED(rf_variable_assign(p->variable, values));
     REFUSED(rf_variable_create(p->strategy, &(rf_variable_params){ .shape = RF_SHAPE(3) }, &variable));
-    REFUSED(rf_metric_create(p->strategy, RF_METRIC_SUM, NULL, &metric));
+    REFUSED(rf_metric_create(p->strategy, &(rf_metric_params){ .kind = RF_METRIC_SUM }, &metric));
     REFUSED(rf_metric_result(p->metric, &number));
     REFUSED(rf_metric_local_result(p->metric, &number));
     REFUSED(rf_metric_reset(p->metric));

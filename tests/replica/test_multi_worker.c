@@ -291,7 +291,7 @@ static rf_result look_around(worker *w)
     const rf_element batch = { 2, { { RF_F32, RF_SHAPE(8, 6, 6, 1), n.images }, { RF_I32, RF_SHAPE(8), n.labels } } };
     rf_per_replica *results[2];
     GO(rf_strategy_run(s, n.step, &batch, results));
-    EXPECT(rf_per_replica_examples(results[1], 0) == 3 && rf_per_replica_examples(results[1], 2) == 2);
+    EXPECT(rf_per_replica_num_examples(results[1], 0) == 3 && rf_per_replica_num_examples(results[1], 2) == 2);
     rf_array part, all;
     GO(rf_per_replica_local(results[1], first, &part));
     EXPECT(part.shape.dim[0] == 3);
@@ -531,7 +531,7 @@ static rf_result fit_net(worker *w)
     }
     rf_dataset *all, *data;
     GO(rf_dataset_from_arrays(&(rf_dataset_arrays_params){ .arrays = arrays, .num_arrays = 2 }, &all));
-    GO(rf_dataset_batch(all, 16, false, &data));
+    GO(rf_dataset_batch(all, 16, RF_REMAINDER_KEEP, &data));
     rf_callback *callbacks[2];
     counter c = { .w = w };
     GO(rf_callback_early_stopping(&(rf_early_stopping_params){ .patience = 50 }, &callbacks[0]));

@@ -129,7 +129,7 @@ static rf_result train_counted(worker *w)
     rf_per_replica *results[2];
     GO(rf_strategy_run(w->strategy, n.step, &batch, results));
     for (uint32_t r = 0; r < rf_strategy_num_replicas_in_sync(w->strategy); r++)
-        w->report->numbers[4 + r] = rf_per_replica_examples(results[0], r);
+        w->report->numbers[4 + r] = rf_per_replica_num_examples(results[0], r);
     return net_hash(&n, &w->report->hash);
 }
 

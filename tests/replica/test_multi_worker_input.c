@@ -57,8 +57,8 @@ static rf_result prepare(rf_dataset *d, rf_dataset **out)
 {
     rf_dataset *cached = NULL, *shuffled = NULL, *batched = NULL;
     rf_result r = rf_dataset_cache(d, &cached);
-    if (r >= 0) r = rf_dataset_shuffle(cached, MOST_EXAMPLES, 3, true, &shuffled);
-    if (r >= 0) r = rf_dataset_batch(shuffled, BATCH, false, &batched);
+    if (r >= 0) r = rf_dataset_shuffle(cached, MOST_EXAMPLES, 3, RF_SHUFFLE_EACH_PASS, &shuffled);
+    if (r >= 0) r = rf_dataset_batch(shuffled, BATCH, RF_REMAINDER_KEEP, &batched);
     if (r >= 0) r = rf_dataset_prefetch(batched, 2, out);
     rf_dataset_destroy(&d);
     rf_dataset_destroy(&cached);
@@ -87,7 +87,7 @@ static rf_result train_batch(worker *w, const net *n, const rf_element *batch)
     w->report->losses[w->report->steps++] = loss;
     uint32_t rows = 0;
     for (uint32_t r = 0; r < rf_strategy_num_replicas_in_sync(w->strategy); r++)
-        rows += rf_per_replica_examples(results[0], r);
+        rows += rf_per_replica_num_examples(results[0], r);
     EXPECT(rows == rf_element_global_rows(batch));
     return RF_OK;
 }

@@ -61,7 +61,7 @@ typedef struct setup {
 
 static rf_tensor layer(rf_trace *t, const deep *d, rf_tensor x, uint32_t w, uint32_t b, bool transpose)
 {
-    x = rf_matmul(t, x, rf_variable_tensor(t, d->variables[w]), false, transpose);
+    x = rf_matmul(t, x, rf_variable_tensor(t, d->variables[w]), transpose ? RF_TRANSPOSE_B : RF_TRANSPOSE_NONE);
     if (b < NUM_VARIABLES) x = rf_bias_add(t, x, rf_variable_tensor(t, d->variables[b]));
     return rf_tanh(t, x);
 }
@@ -73,14 +73,14 @@ static rf_result deep_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, voi
     x = layer(t, d, x, 2, NUM_VARIABLES, false);
     for (int i = 0; i < 3; i++) x = layer(t, d, x, 3, 4, false);
     x = layer(t, d, x, 2, NUM_VARIABLES, true);
-    x = rf_matmul(t, x, rf_variable_tensor(t, d->variables[5]), false, false);
+    x = rf_matmul(t, x, rf_variable_tensor(t, d->variables[5]), RF_TRANSPOSE_NONE);
     x = rf_bias_add(t, x, rf_variable_tensor(t, d->variables[6]));
-    out[0] = rf_compute_average_loss(t, rf_sparse_categorical_crossentropy(t, in[1], x, true), NULL);
+    out[0] = rf_compute_average_loss(t, rf_sparse_categorical_crossentropy(t, in[1], x, RF_LOGITS), NULL);
     rf_optimizer_minimize(t, d->optimizer, out[0], (rf_variable_list){ d->variables, NUM_VARIABLES });
     out[1] = out[0];
     for (uint32_t i = 0; d->looks_back && i < NUM_VARIABLES; i++)
-        out[1] =
-            rf_add(t, out[1], rf_reduce_sum(t, rf_square(t, rf_variable_tensor(t, d->variables[i])), NULL, 0, false));
+        out[1] = rf_add(t, out[1],
+                        rf_reduce_sum(t, rf_square(t, rf_variable_tensor(t, d->variables[i])), NULL, 0, RF_DROP_DIMS));
     return rf_trace_status(t);
 }
 

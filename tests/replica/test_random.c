@@ -135,7 +135,7 @@ static rf_tensor dropout_gradient(rf_trace *t, rf_tensor x)
 {
     rf_tensor slope = { 0, 0 };
     const rf_tensor y = rf_dropout(t, x, 0.4f, 0);
-    const rf_tensor sum = rf_reduce_sum(t, rf_multiply(t, y, y), NULL, 0, false);
+    const rf_tensor sum = rf_reduce_sum(t, rf_multiply(t, y, y), NULL, 0, RF_DROP_DIMS);
     return rf_gradients(t, sum, &x, 1, &slope) < 0 ? (rf_tensor){ 0, 0 } : slope;
 }
 static rf_tensor uniform(rf_trace *t, rf_tensor x)
@@ -316,7 +316,7 @@ static rf_tensor reversed(rf_trace *t, rf_tensor x)
 static rf_tensor similarities(rf_trace *t, rf_tensor x)
 {
     const rf_tensor y = examples(t, x);
-    return rf_random_normal(t, rf_matmul(t, y, y, false, true), 0);
+    return rf_random_normal(t, rf_matmul(t, y, y, RF_TRANSPOSE_B), 0);
 }
 static rf_tensor without_the_first(rf_trace *t, rf_tensor x)
 {
@@ -341,7 +341,7 @@ static const struct {
 static rf_result refused_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *user)
 {
     const rf_tensor y = refused[*(const int *)user].draw(t, in[0]);
-    out[0] = rf_reduce_sum(t, y, NULL, 0, false);
+    out[0] = rf_reduce_sum(t, y, NULL, 0, RF_DROP_DIMS);
     return rf_trace_status(t);
 }
 

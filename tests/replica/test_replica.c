@@ -47,7 +47,7 @@ TEST(tutorial_losses)
     CHECK(rf_strategy_reduce(s, RF_REDUCE_SUM, results[0], &total));
     CHECK(rf_strategy_reduce(s, RF_REDUCE_MEAN, results[0], &mean));
     assert_true(total == 3.5f && mean == 1.75f);
-    assert_int_equal(rf_per_replica_examples(results[0], 0), 2);
+    assert_int_equal(rf_per_replica_num_examples(results[0], 0), 2);
     CHECK(rf_per_replica_local(results[1], 1, &local));
     assert_true(rf_shape_equal(local.shape, RF_SHAPE(2)) && ((float *)local.data)[1] == 5);
     rf_array joined;

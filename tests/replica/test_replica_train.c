@@ -45,7 +45,7 @@ static void check_sgd(const char *devices, const rf_mirrored_params *params, uin
     assert_int_equal(rf_updater_iterations(m.updater), STEPS);
     assert_int_equal(rf_function_num_traces(m.train), 1);
     assert_int_equal(rf_function_step(m.train), STEPS);
-    assert_int_equal(rf_strategy_validation_messages(s), 0);
+    assert_int_equal(rf_strategy_num_validation_messages(s), 0);
     linear_destroy(&m);
     rf_strategy_destroy(&s);
 }

@@ -71,16 +71,17 @@ typedef struct net {
 
 static rf_tensor scaled(rf_trace *t, rf_tensor g)
 {
-    return rf_multiply(t, g, rf_minimum(t, rf_constant(t, 1), rf_reduce_sum(t, rf_square(t, g), NULL, 0, false)));
+    return rf_multiply(t, g,
+                       rf_minimum(t, rf_constant(t, 1), rf_reduce_sum(t, rf_square(t, g), NULL, 0, RF_DROP_DIMS)));
 }
 
 static rf_tensor hidden_layer(rf_trace *t, const net *n, rf_tensor x)
 {
     if (!n->work->exchanges) return rf_tanh(t, x);
-    const rf_tensor mean =
-        rf_divide(t, rf_all_replica_sum(t, rf_reduce_sum(t, x, (int32_t[]){ 0 }, 1, false)), rf_global_batch_size(t));
-    (void)rf_variable_update(t, n->counter, rf_reduce_sum(t, mean, NULL, 0, false), RF_AGGREGATE_MEAN);
-    (void)rf_variable_update(t, n->first, rf_reduce_sum(t, mean, NULL, 0, false), RF_AGGREGATE_FIRST_REPLICA);
+    const rf_tensor mean = rf_divide(t, rf_all_replica_sum(t, rf_reduce_sum(t, x, (int32_t[]){ 0 }, 1, RF_DROP_DIMS)),
+                                     rf_global_batch_size(t));
+    (void)rf_variable_update(t, n->counter, rf_reduce_sum(t, mean, NULL, 0, RF_DROP_DIMS), RF_AGGREGATE_MEAN);
+    (void)rf_variable_update(t, n->first, rf_reduce_sum(t, mean, NULL, 0, RF_DROP_DIMS), RF_AGGREGATE_FIRST_REPLICA);
     return rf_subtract(t, x, mean);
 }
 
@@ -89,9 +90,9 @@ static rf_result net_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, void
     const net *n = user;
     rf_tensor v[WEIGHTS], g[WEIGHTS];
     for (uint32_t i = 0; i < WEIGHTS; i++) v[i] = rf_variable_tensor(t, n->weights[i]);
-    const rf_tensor x = hidden_layer(t, n, rf_bias_add(t, rf_matmul(t, in[0], v[0], false, false), v[1]));
-    const rf_tensor logits = rf_bias_add(t, rf_matmul(t, x, v[2], false, false), v[3]);
-    out[0] = rf_compute_average_loss(t, rf_sparse_categorical_crossentropy(t, in[1], logits, true), NULL);
+    const rf_tensor x = hidden_layer(t, n, rf_bias_add(t, rf_matmul(t, in[0], v[0], RF_TRANSPOSE_NONE), v[1]));
+    const rf_tensor logits = rf_bias_add(t, rf_matmul(t, x, v[2], RF_TRANSPOSE_NONE), v[3]);
+    out[0] = rf_compute_average_loss(t, rf_sparse_categorical_crossentropy(t, in[1], logits, RF_LOGITS), NULL);
     if (!n->work->transforms)
         return rf_optimizer_minimize(t, n->optimizer, out[0], (rf_variable_list){ n->weights, WEIGHTS });
     rf_gradients(t, out[0], v, WEIGHTS, g);

@@ -36,7 +36,7 @@ static const rf_shape shapes[WEIGHTS] = {
 
 static rf_tensor sum_rows(rf_trace *t, rf_tensor x)
 {
-    return rf_reduce_sum(t, x, (int32_t[]){ 0 }, 1, false);
+    return rf_reduce_sum(t, x, (int32_t[]){ 0 }, 1, RF_DROP_DIMS);
 }
 
 /* Over all examples of all replicas: the second sum needs the first. */
@@ -55,14 +55,14 @@ static rf_result step(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *us
     const net *n = user;
     rf_tensor v[WEIGHTS];
     for (uint32_t i = 0; i < WEIGHTS; i++) v[i] = rf_variable_tensor(t, n->weights[i]);
-    const rf_tensor linear = rf_bias_add(t, rf_matmul(t, in[0], v[0], false, false), v[1]);
+    const rf_tensor linear = rf_bias_add(t, rf_matmul(t, in[0], v[0], RF_TRANSPOSE_NONE), v[1]);
     const rf_tensor hidden = rf_tanh(t, normalize(t, linear));
-    const rf_tensor logits = rf_bias_add(t, rf_matmul(t, hidden, v[2], false, false), v[3]);
-    const rf_tensor losses = rf_sparse_categorical_crossentropy(t, in[1], logits, true);
+    const rf_tensor logits = rf_bias_add(t, rf_matmul(t, hidden, v[2], RF_TRANSPOSE_NONE), v[3]);
+    const rf_tensor losses = rf_sparse_categorical_crossentropy(t, in[1], logits, RF_LOGITS);
     const rf_tensor ones = rf_divide(t, rf_exp(t, losses), rf_exp(t, losses));
     const rf_tensor known = rf_compare(t, RF_LESS, rf_cast(t, in[1], RF_F32), rf_constant(t, 4));
     out[0] = n->setup->masked ? rf_compute_weighted_loss(t, losses, known) : rf_compute_average_loss(t, losses, NULL);
-    out[1] = rf_all_replica_sum(t, rf_reduce_sum(t, ones, NULL, 0, false));
+    out[1] = rf_all_replica_sum(t, rf_reduce_sum(t, ones, NULL, 0, RF_DROP_DIMS));
     if (!n->setup->no_training)
         rf_optimizer_minimize(t, n->optimizer, out[0], (rf_variable_list){ n->weights, WEIGHTS });
     return rf_trace_status(t);
@@ -95,7 +95,7 @@ static rf_result sum_wide(rf_trace *t, const rf_tensor *in, rf_tensor *out, void
     for (uint32_t i = 0; i < 257; i++) ones[i] = 1;
     const rf_tensor column = rf_constant_array(t, &(rf_array){ RF_F32, RF_SHAPE(257, 1), ones });
     const rf_tensor wide = rf_multiply(t, column, sum_rows(t, in[0]));
-    out[0] = rf_reduce_sum(t, rf_all_replica_sum(t, wide), NULL, 0, false);
+    out[0] = rf_reduce_sum(t, rf_all_replica_sum(t, wide), NULL, 0, RF_DROP_DIMS);
     return rf_trace_status(t);
 }
 
@@ -275,7 +275,7 @@ static rf_result wrong_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, vo
     case INTEGERS: rf_all_replica_sum(t, in[1]); break;
     case BATCH_SHAPE: rf_all_replica_sum(t, in[0]); break;
     case OF_GRADIENTS:
-        rf_gradients(t, rf_reduce_sum(t, rf_multiply(t, in[0], weight), NULL, 0, false), &weight, 1, &gradient);
+        rf_gradients(t, rf_reduce_sum(t, rf_multiply(t, in[0], weight), NULL, 0, RF_DROP_DIMS), &weight, 1, &gradient);
         gradient = rf_all_replica_sum(t, rf_square(t, gradient));
         rf_optimizer_apply_gradients(t, x->optimizer, &gradient, (rf_variable_list){ &x->weight, 1 });
         break;

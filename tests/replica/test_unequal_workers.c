@@ -43,7 +43,7 @@ static rf_result descend_twice(rf_trace *t, const rf_update_inputs *in, rf_tenso
     return descend(t, &twice, weight, slots, user);
 }
 
-static void halve(uint64_t step, double learning_rate, double *hyperparameters, void *user)
+static void halve(void *user, uint64_t step, double learning_rate, double *hyperparameters)
 {
     (void)step;
     (void)learning_rate;

@@ -42,14 +42,15 @@ typedef struct net {
 
 static rf_tensor global_norm(rf_trace *t, const rf_tensor *g)
 {
-    return rf_sqrt(t, rf_add(t, rf_reduce_sum(t, rf_square(t, g[0]), NULL, 0, false),
-                             rf_reduce_sum(t, rf_square(t, g[1]), NULL, 0, false)));
+    return rf_sqrt(t, rf_add(t, rf_reduce_sum(t, rf_square(t, g[0]), NULL, 0, RF_DROP_DIMS),
+                             rf_reduce_sum(t, rf_square(t, g[1]), NULL, 0, RF_DROP_DIMS)));
 }
 
 /* The caller's transform of gradients, as the setup says. */
 static void transform(rf_trace *t, const net *n, rf_tensor loss, const rf_tensor *variables, rf_tensor *g)
 {
-    const rf_tensor norm = global_norm(t, g), norm_of_first = rf_reduce_sum(t, rf_square(t, g[0]), NULL, 0, false);
+    const rf_tensor norm = global_norm(t, g),
+                    norm_of_first = rf_reduce_sum(t, rf_square(t, g[0]), NULL, 0, RF_DROP_DIMS);
     for (uint32_t i = 0; i < 2; i++) {
         switch (n->setup->way) {
         case CLIP:
@@ -63,7 +64,8 @@ static void transform(rf_trace *t, const net *n, rf_tensor loss, const rf_tensor
         case DECAY: g[i] = rf_add(t, g[i], rf_multiply(t, variables[i], rf_constant(t, 0.1f))); break;
         case READS_UPDATED:
         case UPDATES_READ: /* the bias stays for the other optimizer */
-            if (i == 0) g[i] = rf_multiply(t, rf_square(t, g[i]), rf_reduce_sum(t, variables[1], NULL, 0, false));
+            if (i == 0)
+                g[i] = rf_multiply(t, rf_square(t, g[i]), rf_reduce_sum(t, variables[1], NULL, 0, RF_DROP_DIMS));
             break;
         case SCALE_BY_BATCH: g[i] = rf_multiply(t, rf_square(t, g[i]), rf_global_batch_size(t)); break;
         case OTHER_GRADIENT: g[i] = rf_multiply(t, variables[i], norm_of_first); break;
@@ -88,8 +90,8 @@ static rf_result step(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *us
 {
     const net *n = user;
     const rf_tensor v[2] = { rf_variable_tensor(t, n->variables[0]), rf_variable_tensor(t, n->variables[1]) };
-    const rf_tensor x = rf_bias_add(t, rf_matmul(t, in[0], v[0], false, false), v[1]);
-    out[0] = rf_compute_average_loss(t, rf_sparse_categorical_crossentropy(t, in[1], x, true), NULL);
+    const rf_tensor x = rf_bias_add(t, rf_matmul(t, in[0], v[0], RF_TRANSPOSE_NONE), v[1]);
+    out[0] = rf_compute_average_loss(t, rf_sparse_categorical_crossentropy(t, in[1], x, RF_LOGITS), NULL);
     rf_tensor g[2];
     rf_gradients(t, out[0], v, 2, g);
     transform(t, n, out[0], v, g);

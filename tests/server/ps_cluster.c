@@ -131,7 +131,7 @@ static rf_result step(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *us
     rf_variable_update(t, s->counter, rf_add(t, rf_variable_tensor(t, s->counter), rf_constant(t, 1)),
                        RF_AGGREGATE_FIRST_REPLICA);
     const rf_tensor old = rf_multiply(t, rf_variable_tensor(t, s->means), rf_constant(t, 0.9375f));
-    const rf_tensor now = rf_reduce_mean(t, in[0], (const int32_t[]){ 0 }, 1, false);
+    const rf_tensor now = rf_reduce_mean(t, in[0], (const int32_t[]){ 0 }, 1, RF_DROP_DIMS);
     rf_variable_update(t, s->means, rf_add(t, old, rf_multiply(t, now, rf_constant(t, 0.0625f))), RF_AGGREGATE_MEAN);
     return rf_trace_status(t);
 }
@@ -252,7 +252,7 @@ static rf_result create_own_data(source *s, rf_dataset **out)
     GO(rf_dataset_from_generator(&params, &examples));
     const uint32_t parts = p->sharded ? p->num_workers : 1;
     rf_result r = rf_dataset_shard(examples, parts, p->sharded ? s->worker : 0, &part);
-    if (r == RF_OK) r = rf_dataset_batch(part, 16, false, out);
+    if (r == RF_OK) r = rf_dataset_batch(part, 16, RF_REMAINDER_KEEP, out);
     rf_dataset_destroy(&examples);
     rf_dataset_destroy(&part);
     return r;

@@ -371,8 +371,8 @@ static rf_dataset *make_numbers(int64_t length, bool known)
                                                  .cardinality = known ? length : RF_CARDINALITY_UNKNOWN };
     OK(rf_dataset_from_generator(&params, &numbers));
     OK(rf_dataset_take(numbers, (uint64_t)length, &repeated));
-    OK(rf_dataset_shuffle(repeated, 16, 3, true, &shuffled));
-    OK(rf_dataset_batch(shuffled, 2, true, &batched));
+    OK(rf_dataset_shuffle(repeated, 16, 3, RF_SHUFFLE_EACH_PASS, &shuffled));
+    OK(rf_dataset_batch(shuffled, 2, RF_REMAINDER_DROP, &batched));
     rf_dataset_destroy(&numbers);
     rf_dataset_destroy(&shuffled);
     rf_dataset_destroy(&repeated);

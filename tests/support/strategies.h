@@ -65,7 +65,7 @@ static inline void on_devices(void (*body)(rf_strategy *strategy), uint32_t firs
         if (!strategy) continue;
         rf_strategy_set_seed(strategy, 1234);
         body(strategy);
-        assert_int_equal(rf_strategy_validation_messages(strategy), 0);
+        assert_int_equal(rf_strategy_num_validation_messages(strategy), 0);
         rf_strategy_destroy(&strategy);
         ran++;
     }

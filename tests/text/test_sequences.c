@@ -16,7 +16,7 @@
         }                                                                                                              \
     }
 
-static void check_rows(const rf_pad_params *params, int64_t length, const int32_t *wanted)
+static void check_rows(const rf_sequence_pad_params *params, int64_t length, const int32_t *wanted)
 {
     rf_array sequences[] = { SEQUENCE(1, 2, 3), SEQUENCE(4), { RF_I32, { 1, { 0 } }, NULL }, SEQUENCE(5, 6, 7, 8) };
     rf_array out;
@@ -31,10 +31,10 @@ static void check_rows(const rf_pad_params *params, int64_t length, const int32_
 TEST(test_pad)
 {
     check_rows(NULL, 4, (const int32_t[]){ 0, 1, 2, 3, 0, 0, 0, 4, 0, 0, 0, 0, 5, 6, 7, 8 });
-    check_rows(&(rf_pad_params){ .padding = RF_SEQUENCE_POST, .value = -1 }, 4,
+    check_rows(&(rf_sequence_pad_params){ .padding = RF_SEQUENCE_POST, .value = -1 }, 4,
                (const int32_t[]){ 1, 2, 3, -1, 4, -1, -1, -1, -1, -1, -1, -1, 5, 6, 7, 8 });
-    check_rows(&(rf_pad_params){ .length = 2 }, 2, (const int32_t[]){ 2, 3, 0, 4, 0, 0, 7, 8 });
-    check_rows(&(rf_pad_params){ .length = 2, .padding = RF_SEQUENCE_POST, .truncating = RF_SEQUENCE_POST }, 2,
+    check_rows(&(rf_sequence_pad_params){ .length = 2 }, 2, (const int32_t[]){ 2, 3, 0, 4, 0, 0, 7, 8 });
+    check_rows(&(rf_sequence_pad_params){ .length = 2, .padding = RF_SEQUENCE_POST, .truncating = RF_SEQUENCE_POST }, 2,
                (const int32_t[]){ 1, 2, 4, 0, 0, 0, 5, 6 });
     rf_array out;
     OK(rf_sequences_pad(NULL, 0, NULL, &out));
@@ -43,8 +43,8 @@ TEST(test_pad)
     float number = 1;
     const rf_array wrong = { RF_F32, RF_SHAPE(1), &number };
     FAILS(rf_sequences_pad(&wrong, 1, NULL, &out), RF_ERROR_INVALID_ARGUMENT, "sequence 0 is not i32");
-    FAILS(rf_sequences_pad(NULL, 0, &(rf_pad_params){ .padding = (rf_sequence_end)2 }, &out), RF_ERROR_INVALID_ARGUMENT,
-          "padding is 2");
+    FAILS(rf_sequences_pad(NULL, 0, &(rf_sequence_pad_params){ .padding = (rf_sequence_end)2 }, &out),
+          RF_ERROR_INVALID_ARGUMENT, "padding is 2");
 }
 
 TEST(test_encode_padded)
@@ -52,8 +52,8 @@ TEST(test_encode_padded)
     rf_tokenizer *t = TRAIN(&((rf_tokenizer_params){ .kind = RF_TOKENIZER_WORDS }), "a a a b b c");
     rf_array out;
     const char *const texts[] = { "c b", "", "a a a d" };
-    OK(rf_tokenizer_encode_padded(t, texts, NULL, 3, &(rf_pad_params){ .length = 3, .padding = RF_SEQUENCE_POST },
-                                  &out));
+    OK(rf_tokenizer_encode_padded(t, texts, NULL, 3,
+                                  &(rf_sequence_pad_params){ .length = 3, .padding = RF_SEQUENCE_POST }, &out));
     assert_true(rf_shape_equal(out.shape, RF_SHAPE(3, 3)));
     assert_memory_equal(out.data, ((const int32_t[]){ 4, 3, 0, 0, 0, 0, 2, 2, 1 }), 9 * sizeof(int32_t));
     rf_array_free(&out);
@@ -91,7 +91,7 @@ TEST(test_windows)
         rf_dataset *d;
         rf_iterator *it;
         const rf_element *e;
-        OK(rf_dataset_windows(&array, cases[k].length, cases[k].step, &d));
+        OK(rf_dataset_from_tokens(&array, cases[k].length, cases[k].step, &d));
         assert_int_equal(rf_dataset_cardinality(d), cases[k].count);
         OK(rf_iterator_create(d, 0, &it));
         rf_dataset_destroy(&d); /* the iterator keeps it */
@@ -111,10 +111,10 @@ TEST(test_windows_in_pipeline)
     for (int32_t i = 0; i < 101; i++) tokens[i] = i;
     const rf_array array = { RF_I32, RF_SHAPE(101), tokens };
     rf_dataset *d;
-    OK(rf_dataset_windows(&array, 10, 10, &d));
+    OK(rf_dataset_from_tokens(&array, 10, 10, &d));
     free(tokens);
-    APPLY(d, rf_dataset_shuffle(d, 10, 3, false, &applied_));
-    APPLY(d, rf_dataset_batch(d, 4, false, &applied_));
+    APPLY(d, rf_dataset_shuffle(d, 10, 3, RF_SHUFFLE_ONCE, &applied_));
+    APPLY(d, rf_dataset_batch(d, 4, RF_REMAINDER_KEEP, &applied_));
     rf_iterator *it;
     const rf_element *e;
     uint32_t seen = 0, rows = 0;
@@ -150,10 +150,10 @@ TEST(test_mistakes)
     int32_t tokens[4] = { 0 };
     rf_dataset *d;
     const rf_array array = { RF_I32, RF_SHAPE(4), tokens }, floats = { RF_F32, RF_SHAPE(4), tokens };
-    FAILS(rf_dataset_windows(&array, 4, 1, &d), RF_ERROR_INVALID_ARGUMENT,
+    FAILS(rf_dataset_from_tokens(&array, 4, 1, &d), RF_ERROR_INVALID_ARGUMENT,
           "4 tokens are too few for windows of 4 tokens");
-    FAILS(rf_dataset_windows(&array, 0, 1, &d), RF_ERROR_INVALID_ARGUMENT, "length is 0");
-    FAILS(rf_dataset_windows(&floats, 2, 1, &d), RF_ERROR_INVALID_ARGUMENT, "not i32");
+    FAILS(rf_dataset_from_tokens(&array, 0, 1, &d), RF_ERROR_INVALID_ARGUMENT, "length is 0");
+    FAILS(rf_dataset_from_tokens(&floats, 2, 1, &d), RF_ERROR_INVALID_ARGUMENT, "not i32");
     assert_null(d);
 }
 

@@ -38,7 +38,7 @@ static rf_result do_everything(rf_tokenizer_kind kind, everything *all)
     GO(rf_tokenizer_encode(all->again, sample, sizeof(sample) - 1, &all->tokens));
     GO(rf_tokenizer_decode(all->again, all->tokens.data, (uint64_t)all->tokens.shape.dim[0], &all->text, NULL));
     GO(rf_tokenizer_encode_padded(all->again, texts, sizes, (uint32_t)count, NULL, &all->rows));
-    return rf_dataset_windows(&all->tokens, 3, 1, &all->windows);
+    return rf_dataset_from_tokens(&all->tokens, 3, 1, &all->windows);
 }
 
 static void free_everything(everything *all)
@@ -49,7 +49,7 @@ static void free_everything(everything *all)
     rf_array_free(&all->tokens);
     rf_array_free(&all->rows);
     rf_dataset_destroy(&all->windows);
-    rf_text_free(all->text);
+    rf_string_free(all->text);
     rf_free(all->file);
 }
 

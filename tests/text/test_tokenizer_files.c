@@ -175,7 +175,7 @@ static void *encode_in_thread(void *user)
     rf_result *r = &s->results[e->number];
     for (uint32_t i = 0; i < 20; i++) {
         rf_array_free(tokens);
-        rf_text_free(s->texts[e->number]);
+        rf_string_free(s->texts[e->number]);
         s->texts[e->number] = NULL;
         *r = rf_tokenizer_encode(s->tokenizer, sample, strlen(sample), tokens);
         if (*r == RF_OK)
@@ -207,7 +207,7 @@ TEST(test_threads)
         }
         for (uint32_t i = 0; i < NUM_THREADS; i++) {
             rf_array_free(&shared.tokens[i]);
-            rf_text_free(shared.texts[i]);
+            rf_string_free(shared.texts[i]);
         }
         rf_tokenizer_destroy(&t);
     }

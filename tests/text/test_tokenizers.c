@@ -206,7 +206,7 @@ TEST(test_words)
     char *text;
     OK(rf_tokenizer_decode(t, padded, 5, &text, NULL));
     assert_string_equal(text, "cat sat");
-    rf_text_free(text);
+    rf_string_free(text);
     rf_tokenizer_destroy(&t);
     /* Only what is ASCII changes. */
     t = TRAIN(&params, "\xc3\x9c"
@@ -281,7 +281,7 @@ TEST(test_word_piece)
     char *text;
     OK(rf_tokenizer_decode(t, with_special, 7, &text, NULL));
     assert_string_equal(text, "unwanted");
-    rf_text_free(text);
+    rf_string_free(text);
     for (int32_t i = 0; i < 17; i++) assert_int_equal(rf_tokenizer_is_special(t, i), i < 3 || i == 11 || i == 12);
     /* A word of 100 characters is looked into, one of 101 is not. */
     static const char *const runs[] = { "[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "##a" };

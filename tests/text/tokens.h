@@ -61,7 +61,7 @@ static inline void decodes(const rf_tokenizer *t, const char *text, size_t size,
     assert_int_equal(back_size, wanted_size);
     assert_memory_equal(back, wanted, wanted_size);
     assert_int_equal(back[back_size], 0);
-    rf_text_free(back);
+    rf_string_free(back);
     rf_array_free(&array);
 }
 static inline void round_trip(const rf_tokenizer *t, const char *text, size_t size)

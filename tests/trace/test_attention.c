@@ -84,7 +84,8 @@ static rf_result attention_step(rf_trace *t, const rf_tensor *in, rf_tensor *out
     if (d->c->place) params.first_query = rf_constant_array(t, &(rf_array){ RF_I32, RF_SHAPE(1, 1), &place });
     const bool any = d->form != RF_ATTENTION_AUTO || params.causal || params.scale != 0 || m[0] != 0;
     out[0] = rf_attention(t, in[0], in[1], in[2], any ? &params : NULL);
-    const rf_tensor loss = rf_reduce_sum(t, rf_multiply(t, rf_square(t, out[0]), rf_constant(t, 0.5f)), NULL, 0, false);
+    const rf_tensor loss =
+        rf_reduce_sum(t, rf_multiply(t, rf_square(t, out[0]), rf_constant(t, 0.5f)), NULL, 0, RF_DROP_DIMS);
     return rf_gradients(t, loss, in, 3, &out[1]);
 }
 
@@ -184,7 +185,7 @@ static rf_result long_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, voi
 {
     const rf_attention_params *params = user;
     out[0] = rf_attention(t, in[0], in[1], in[2], params);
-    const rf_tensor loss = rf_reduce_sum(t, rf_square(t, out[0]), NULL, 0, false);
+    const rf_tensor loss = rf_reduce_sum(t, rf_square(t, out[0]), NULL, 0, RF_DROP_DIMS);
     return rf_gradients(t, loss, in, 3, &out[1]);
 }
 

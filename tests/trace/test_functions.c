@@ -139,9 +139,9 @@ static rf_result evaluate(rf_trace *t, const rf_tensor *in, rf_tensor *out, void
     for (int k = 0; k < EACH && from + k < functions + NUM_FUNCTIONS; k++) {
         const rf_tensor x = in[from[k].positive];
         rf_tensor slopes;
-        out[2 * k] = rf_reduce_sum(t, rf_multiply(t, from[k].call(t, x), weights), NULL, 0, false);
+        out[2 * k] = rf_reduce_sum(t, rf_multiply(t, from[k].call(t, x), weights), NULL, 0, RF_DROP_DIMS);
         (void)rf_gradients(t, out[2 * k], &x, 1, &slopes);
-        out[2 * k + 1] = rf_reduce_sum(t, slopes, NULL, 0, false);
+        out[2 * k + 1] = rf_reduce_sum(t, slopes, NULL, 0, RF_DROP_DIMS);
     }
     return rf_trace_status(t);
 }
@@ -181,7 +181,7 @@ static rf_result not_a_number_step(rf_trace *t, const rf_tensor *in, rf_tensor *
     const function *from = user;
     const rf_tensor x = rf_multiply(t, in[0], rf_constant(t, NAN));
     for (int k = 0; k < EACH && from + k < functions + NUM_FUNCTIONS; k++)
-        out[k] = rf_reduce_max(t, from[k].call(t, x), NULL, 0, false);
+        out[k] = rf_reduce_max(t, from[k].call(t, x), NULL, 0, RF_DROP_DIMS);
     return rf_trace_status(t);
 }
 
@@ -224,14 +224,15 @@ static rf_result weigh_moments(rf_trace *t, const rf_tensor *in, rf_tensor *out,
     float places[VOLUME];
     for (int i = 0; i < VOLUME; i++) places[i] = (float)(i + 1);
     const rf_array few = array_f32(over->shape, places), all = array_f32(RF_SHAPE(A, B, C), places);
-    const rf_tensor x = rf_reshape(t, rf_reduce_sum(t, in[0], &batch, 1, false), RF_SHAPE(A, B, C)),
+    const rf_tensor x = rf_reshape(t, rf_reduce_sum(t, in[0], &batch, 1, RF_DROP_DIMS), RF_SHAPE(A, B, C)),
                     weights = rf_constant_array(t, &few);
     rf_tensor mean, variance, slopes;
-    if (rf_moments(t, x, over->axis, over->count, over->keep_dims, &mean, &variance) < 0) return rf_trace_status(t);
-    out[0] = rf_reduce_sum(t, rf_multiply(t, mean, weights), NULL, 0, false);
-    out[1] = rf_reduce_sum(t, rf_multiply(t, variance, weights), NULL, 0, false);
+    if (rf_moments(t, x, over->axis, over->count, over->keep_dims ? RF_KEEP_DIMS : RF_DROP_DIMS, &mean, &variance) < 0)
+        return rf_trace_status(t);
+    out[0] = rf_reduce_sum(t, rf_multiply(t, mean, weights), NULL, 0, RF_DROP_DIMS);
+    out[1] = rf_reduce_sum(t, rf_multiply(t, variance, weights), NULL, 0, RF_DROP_DIMS);
     (void)rf_gradients(t, rf_add(t, out[0], out[1]), &x, 1, &slopes);
-    out[2] = rf_reduce_sum(t, rf_multiply(t, slopes, rf_constant_array(t, &all)), NULL, 0, false);
+    out[2] = rf_reduce_sum(t, rf_multiply(t, slopes, rf_constant_array(t, &all)), NULL, 0, RF_DROP_DIMS);
     return rf_trace_status(t);
 }
 
@@ -293,19 +294,19 @@ static rf_result axis_is_not_there(rf_trace *t, const rf_tensor *in, rf_tensor *
 {
     (void)user;
     const int32_t axis = 2;
-    return rf_moments(t, in[0], &axis, 1, false, &out[0], &out[0]);
+    return rf_moments(t, in[0], &axis, 1, RF_DROP_DIMS, &out[0], &out[0]);
 }
 
 static rf_result axis_is_there_twice(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *user)
 {
     (void)user;
-    return rf_moments(t, in[0], (const int32_t[]){ 1, -1 }, 2, false, &out[0], &out[0]);
+    return rf_moments(t, in[0], (const int32_t[]){ 1, -1 }, 2, RF_DROP_DIMS, &out[0], &out[0]);
 }
 
 static rf_result no_variance(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *user)
 {
     (void)user;
-    return rf_moments(t, in[0], NULL, 0, false, &out[0], NULL);
+    return rf_moments(t, in[0], NULL, 0, RF_DROP_DIMS, &out[0], NULL);
 }
 
 static rf_result negative_alpha(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *user)

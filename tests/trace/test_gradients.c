@@ -48,7 +48,7 @@ static void run_body(rf_strategy *strategy, rf_result (*body)(rf_trace *t, rf_te
 
 static rf_tensor total(rf_trace *t, rf_tensor x)
 {
-    return rf_reduce_sum(t, x, NULL, 0, false);
+    return rf_reduce_sum(t, x, NULL, 0, RF_DROP_DIMS);
 }
 
 /* f = sum(p q), p and q both x^2. */
@@ -227,7 +227,7 @@ static rf_result power_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, vo
 {
     (void)user;
     out[0] = rf_pow(t, in[0], in[1]);
-    const rf_result r = rf_gradients(t, rf_reduce_sum(t, out[0], NULL, 0, false), in, 2, out + 1);
+    const rf_result r = rf_gradients(t, rf_reduce_sum(t, out[0], NULL, 0, RF_DROP_DIMS), in, 2, out + 1);
     return r < 0 ? r : rf_trace_status(t);
 }
 
@@ -303,9 +303,10 @@ static rf_tensor own_crossentropy(rf_trace *t, rf_loss_kind kind, rf_tensor p, i
     const rf_tensor labels = rf_constant_array(t, sparse ? &class_array : &hot_array);
     const rf_loss loss = { .kind = kind, .from_logits = logits || way == 2, .reduction = RF_REDUCTION_NONE };
     if (way > 0) return rf_loss_call(t, &loss, labels, p);
-    if (sparse) return rf_sparse_categorical_crossentropy(t, labels, p, logits);
-    return kind == RF_LOSS_CATEGORICAL_CROSSENTROPY ? rf_categorical_crossentropy(t, labels, p, logits)
-                                                    : rf_binary_crossentropy(t, labels, p, logits);
+    if (sparse) return rf_sparse_categorical_crossentropy(t, labels, p, logits ? RF_LOGITS : RF_PROBABILITIES);
+    return kind == RF_LOSS_CATEGORICAL_CROSSENTROPY
+               ? rf_categorical_crossentropy(t, labels, p, logits ? RF_LOGITS : RF_PROBABILITIES)
+               : rf_binary_crossentropy(t, labels, p, logits ? RF_LOGITS : RF_PROBABILITIES);
 }
 
 static int crossentropy_kind, crossentropy_way;
@@ -415,7 +416,7 @@ static rf_result choose(rf_trace *t, rf_tensor x, rf_tensor *out)
     rf_tensor far = root;
     for (int i = 0; i < 40; i++) far = i % 2 ? rf_negative(t, far) : rf_reshape(t, rf_negative(t, far), RF_SHAPE(-1));
     const rf_tensor sum = rf_add(t, rf_multiply(t, root, root), rf_negative(t, rf_negative(t, root)));
-    const rf_tensor mean = rf_reduce_mean(t, root, NULL, 0, false);
+    const rf_tensor mean = rf_reduce_mean(t, root, NULL, 0, RF_DROP_DIMS);
     const rf_tensor chosen[] = { rf_where(t, positive, root, zero),
                                  rf_where(t, rf_reshape(t, positive, RF_SHAPE(-1, 1)), turned, zero),
                                  rf_where(t, wide, rf_pow(t, u, rf_constant(t, 0.5f)), zero),

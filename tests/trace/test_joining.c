@@ -47,7 +47,7 @@ static rf_tensor weigh(rf_trace *t, rf_tensor x)
     const int64_t columns = shape.dim[shape.rank - 1];
     for (int64_t i = 0; i < columns; i++) weights[i] = (float)(i + 1);
     const rf_array row = array_f32(RF_SHAPE(columns), weights);
-    return rf_reduce_sum(t, rf_multiply(t, x, rf_constant_array(t, &row)), NULL, 0, false);
+    return rf_reduce_sum(t, rf_multiply(t, x, rf_constant_array(t, &row)), NULL, 0, RF_DROP_DIMS);
 }
 
 /* Sum of gradient times x: what `loss`, linear in x, is itself. */
@@ -55,7 +55,7 @@ static rf_tensor pull_back(rf_trace *t, rf_tensor loss, rf_tensor x)
 {
     rf_tensor gradient;
     (void)rf_gradients(t, loss, &x, 1, &gradient);
-    return rf_reduce_sum(t, rf_multiply(t, gradient, x), NULL, 0, false);
+    return rf_reduce_sum(t, rf_multiply(t, gradient, x), NULL, 0, RF_DROP_DIMS);
 }
 
 /* ---- joining ---- */
@@ -188,8 +188,8 @@ static rf_result arrange_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, 
     out[3] = pull_back(t, out[2], in[0]);
     out[4] = weigh(t, rf_reverse(t, in[0], -1));
     out[5] = pull_back(t, out[4], in[0]);
-    out[6] = rf_reduce_sum(t, rf_reduce_min(t, in[0], &last, 1, false), NULL, 0, false);
-    out[7] = rf_reduce_sum(t, rf_cast(t, rf_argmin(t, in[0]), RF_F32), NULL, 0, false);
+    out[6] = rf_reduce_sum(t, rf_reduce_min(t, in[0], &last, 1, RF_DROP_DIMS), NULL, 0, RF_DROP_DIMS);
+    out[7] = rf_reduce_sum(t, rf_cast(t, rf_argmin(t, in[0]), RF_F32), NULL, 0, RF_DROP_DIMS);
     return rf_trace_status(t);
 }
 
@@ -229,7 +229,7 @@ enum { COMPARISONS = RF_GREATER_EQUAL + 1 };
 static void count_comparisons(rf_trace *t, rf_tensor a, rf_tensor b, rf_tensor *out)
 {
     for (int c = 0; c < COMPARISONS; c++)
-        out[c] = rf_reduce_sum(t, rf_compare(t, (rf_comparison)c, a, b), NULL, 0, false);
+        out[c] = rf_reduce_sum(t, rf_compare(t, (rf_comparison)c, a, b), NULL, 0, RF_DROP_DIMS);
 }
 
 /* x with x backwards. */
@@ -265,16 +265,16 @@ static rf_result select_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, v
     const rf_tensor zero = rf_constant(t, 0), positive = rf_compare(t, RF_GREATER, in[0], zero);
     const rf_tensor safe = rf_where(t, positive, in[0], rf_constant(t, 1));
     const rf_tensor logs = rf_where(t, positive, rf_log(t, safe), rf_multiply(t, in[0], rf_constant(t, 2)));
-    out[0] = rf_reduce_sum(t, logs, NULL, 0, false);
+    out[0] = rf_reduce_sum(t, logs, NULL, 0, RF_DROP_DIMS);
     out[1] = pull_back(t, out[0], in[0]);
     const rf_tensor kept = rf_where(t, positive, in[0], rf_log(t, rf_subtract(t, zero, rf_abs(t, in[0])))); /* of < 0 */
-    out[2] = rf_reduce_sum(t, rf_where(t, positive, kept, zero), NULL, 0, false);
+    out[2] = rf_reduce_sum(t, rf_where(t, positive, kept, zero), NULL, 0, RF_DROP_DIMS);
     out[3] = pull_back(t, out[2], in[0]);
-    out[4] = rf_reduce_sum(t, rf_where(t, rf_constant(t, NAN), in[0], in[0]), NULL, 0, false);
+    out[4] = rf_reduce_sum(t, rf_where(t, rf_constant(t, NAN), in[0], in[0]), NULL, 0, RF_DROP_DIMS);
     const rf_tensor clipped = rf_clip(t, in[0], -0.5f, 0.25f);
-    out[5] = rf_reduce_sum(t, clipped, NULL, 0, false);
+    out[5] = rf_reduce_sum(t, clipped, NULL, 0, RF_DROP_DIMS);
     out[6] = pull_back(t, out[5], in[0]);
-    out[7] = rf_reduce_sum(t, rf_clip(t, rf_multiply(t, in[0], rf_constant(t, NAN)), 0, 1), NULL, 0, false);
+    out[7] = rf_reduce_sum(t, rf_clip(t, rf_multiply(t, in[0], rf_constant(t, NAN)), 0, 1), NULL, 0, RF_DROP_DIMS);
     return rf_trace_status(t);
 }
 

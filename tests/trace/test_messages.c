@@ -47,7 +47,7 @@ typedef struct material {
     W(sigmoid, "i32", rf_sigmoid(t, m.whole))                                                                          \
     W(relu, "i32", rf_relu(t, m.whole))                                                                                \
     W(leaky_relu, "i32", rf_leaky_relu(t, m.whole, 0.1f))                                                              \
-    W(gelu, "i32", rf_gelu(t, m.whole, false))                                                                         \
+    W(gelu, "i32", rf_gelu(t, m.whole, RF_GELU_ERF))                                                                   \
     W(softplus, "i32", rf_softplus(t, m.whole))                                                                        \
     W(silu, "i32", rf_silu(t, m.whole))                                                                                \
     W(hard_silu, "i32", rf_hard_silu(t, m.whole))                                                                      \
@@ -55,7 +55,7 @@ typedef struct material {
     W(elu, "i32", rf_elu(t, m.whole, 1))                                                                               \
     W(selu, "i32", rf_selu(t, m.whole))                                                                                \
     W(activate, "i32", rf_activate(t, m.whole, RF_ACTIVATION_SILU))                                                    \
-    W(matmul, "[2,4]", rf_matmul(t, m.x, m.y, false, false))                                                           \
+    W(matmul, "[2,4]", rf_matmul(t, m.x, m.y, RF_TRANSPOSE_NONE))                                                      \
     W(einsum, "[2,4]", rf_einsum(t, "abc,bc", (rf_tensor[]){ m.y, m.x }, 2))                                           \
     W(orthogonalize, "i32", rf_orthogonalize(t, m.whole, 1))                                                           \
     W(bias_add, "[2,4]", rf_bias_add(t, m.x, m.y))                                                                     \
@@ -80,18 +80,18 @@ typedef struct material {
     W(gather, "[2,4]", rf_gather(t, m.x, m.y, 0))                                                                      \
     W(gather_positions, "[2,4]", rf_gather_positions(t, m.x, m.y))                                                     \
     W(upsample2d, "[2,3]", rf_upsample2d(t, m.x, (const int32_t[]){ 2, 2 }, RF_INTERPOLATION_NEAREST))                 \
-    W(reduce_sum, "[2,3]", rf_reduce_sum(t, m.x, (const int32_t[]){ 2 }, 1, false))                                    \
-    W(reduce_mean, "[2,3]", rf_reduce_mean(t, m.whole, NULL, 0, false))                                                \
-    W(moments, "[2,3]", rf_moments(t, m.x, (const int32_t[]){ 2 }, 1, false, &parts[0], &parts[1]))                    \
-    W(reduce_max, "[2,3]", rf_reduce_max(t, m.whole, NULL, 0, false))                                                  \
-    W(reduce_min, "[2,3]", rf_reduce_min(t, m.whole, NULL, 0, false))                                                  \
+    W(reduce_sum, "[2,3]", rf_reduce_sum(t, m.x, (const int32_t[]){ 2 }, 1, RF_DROP_DIMS))                             \
+    W(reduce_mean, "[2,3]", rf_reduce_mean(t, m.whole, NULL, 0, RF_DROP_DIMS))                                         \
+    W(moments, "[2,3]", rf_moments(t, m.x, (const int32_t[]){ 2 }, 1, RF_DROP_DIMS, &parts[0], &parts[1]))             \
+    W(reduce_max, "[2,3]", rf_reduce_max(t, m.whole, NULL, 0, RF_DROP_DIMS))                                           \
+    W(reduce_min, "[2,3]", rf_reduce_min(t, m.whole, NULL, 0, RF_DROP_DIMS))                                           \
     W(argmax, "[2,3]", rf_argmax(t, m.whole))                                                                          \
     W(argmin, "i32", rf_argmin(t, m.whole))                                                                            \
     W(top_k, "[2,3]", rf_top_k(t, m.x, 4, &parts[0], &parts[1]))                                                       \
-    W(sort, "[2,3]", rf_sort(t, m.whole, 0, false))                                                                    \
-    W(argsort, "[2,3]", rf_argsort(t, m.whole, 0, false))                                                              \
-    W(cumsum, "i32 [2,3]", rf_cumsum(t, m.whole, false, false))                                                        \
-    W(cumprod, "i32 [2,3]", rf_cumprod(t, m.whole, false, false))                                                      \
+    W(sort, "[2,3]", rf_sort(t, m.whole, 0, RF_ASCENDING))                                                             \
+    W(argsort, "[2,3]", rf_argsort(t, m.whole, 0, RF_ASCENDING))                                                       \
+    W(cumsum, "i32 [2,3]", rf_cumsum(t, m.whole, RF_SCAN_INCLUSIVE))                                                   \
+    W(cumprod, "i32 [2,3]", rf_cumprod(t, m.whole, RF_SCAN_INCLUSIVE))                                                 \
     W(rnn, "[2,3]", rf_rnn(t, m.x, m.y, m.none, NULL, NULL, parts, NULL))                                              \
     W(layer_norm, "[2,4]", rf_layer_norm(t, m.x, m.y, m.none, 0))                                                      \
     W(rms_norm, "[2,4]", rf_rms_norm(t, m.x, m.y, 0))                                                                  \
@@ -100,9 +100,9 @@ typedef struct material {
     W(softmax, "i32 [2,3]", rf_softmax(t, m.whole))                                                                    \
     W(log_softmax, "i32 [2,3]", rf_log_softmax(t, m.whole))                                                            \
     W(one_hot, "[2,3]", rf_one_hot(t, m.x, 3))                                                                         \
-    W(sparse_categorical_crossentropy, "[2,4]", rf_sparse_categorical_crossentropy(t, m.whole, m.y, true))             \
-    W(categorical_crossentropy, "[2,4]", rf_categorical_crossentropy(t, m.x, m.y, true))                               \
-    W(binary_crossentropy, "[2,4]", rf_binary_crossentropy(t, m.x, m.y, true))                                         \
+    W(sparse_categorical_crossentropy, "[2,4]", rf_sparse_categorical_crossentropy(t, m.whole, m.y, RF_LOGITS))        \
+    W(categorical_crossentropy, "[2,4]", rf_categorical_crossentropy(t, m.x, m.y, RF_LOGITS))                          \
+    W(binary_crossentropy, "[2,4]", rf_binary_crossentropy(t, m.x, m.y, RF_LOGITS))                                    \
     W(mean_squared_error, "[2,4]", rf_mean_squared_error(t, m.x, m.y))                                                 \
     W(mean_absolute_error, "i32", rf_mean_absolute_error(t, m.whole, m.whole))                                         \
     W(huber, "[2,4]", rf_huber(t, m.x, m.y, 1))                                                                        \

@@ -31,7 +31,7 @@ static rf_tensor gate(rf_trace *t, rf_tensor a, rf_tensor b, int32_t number, rf_
 static void step_once(rf_trace *t, const rf_rnn_params *p, rf_tensor x, rf_tensor recurrent, rf_tensor bias,
                       rf_tensor *h, rf_tensor *c)
 {
-    const rf_tensor product = rf_bias_add(t, rf_matmul(t, *h, recurrent, false, false), bias);
+    const rf_tensor product = rf_bias_add(t, rf_matmul(t, *h, recurrent, RF_TRANSPOSE_NONE), bias);
     if (p->kind == RF_RNN_SIMPLE) {
         *h = gate(t, x, product, 0, RF_ACTIVATION_TANH);
         return;
@@ -47,7 +47,7 @@ static void step_once(rf_trace *t, const rf_rnn_params *p, rf_tensor x, rf_tenso
     if (p->reset_before) {
         const int64_t begin[1] = { 2 * UNITS };
         const int64_t end[1] = { INT64_MAX };
-        inner = rf_matmul(t, rf_multiply(t, second, *h), columns(t, recurrent, 2, 1), false, false);
+        inner = rf_matmul(t, rf_multiply(t, second, *h), columns(t, recurrent, 2, 1), RF_TRANSPOSE_NONE);
         inner = rf_bias_add(t, inner, rf_slice(t, bias, begin, end, NULL, 1));
     }
     const rf_tensor candidate = rf_activate(t, rf_add(t, columns(t, x, 2, 1), inner), RF_ACTIVATION_TANH);
@@ -96,8 +96,8 @@ static rf_result step(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *us
     out[1] = final[0];
     out[2] = p.kind == RF_RNN_LSTM ? final[1] : final[0];
     const rf_tensor last = rf_add(t, out[1], rf_multiply(t, out[2], out[2]));
-    const rf_tensor loss = rf_add(t, rf_reduce_sum(t, rf_multiply(t, out[0], out[0]), NULL, 0, false),
-                                  rf_reduce_sum(t, last, NULL, 0, false));
+    const rf_tensor loss = rf_add(t, rf_reduce_sum(t, rf_multiply(t, out[0], out[0]), NULL, 0, RF_DROP_DIMS),
+                                  rf_reduce_sum(t, last, NULL, 0, RF_DROP_DIMS));
     (void)rf_gradients(t, loss, targets, LEAVES, &out[3]);
     return rf_trace_status(t);
 }

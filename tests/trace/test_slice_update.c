@@ -17,14 +17,14 @@ static rf_result update_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, v
     const rf_tensor start = rf_slice(t, in[2], (int64_t[]){ 0 }, (int64_t[]){ 1 }, NULL, 1);
     const rf_tensor weights = rf_constant_array(t, &(rf_array){ RF_F32, RF_SHAPE(C), (void *)(uintptr_t)d->weights });
     out[0] = rf_slice_update(t, in[0], in[1], start, 1);
-    const rf_tensor loss = rf_reduce_sum(t, rf_multiply(t, out[0], weights), NULL, 0, false);
+    const rf_tensor loss = rf_reduce_sum(t, rf_multiply(t, out[0], weights), NULL, 0, RF_DROP_DIMS);
     (void)rf_gradients(t, loss, in, 2, &out[1]);
     const rf_tensor rows = rf_reshape(t, in[0], RF_SHAPE(-1, 3, 2));
     const rf_tensor row =
         rf_expand_dims(t, rf_slice(t, in[1], (int64_t[]){ 0, 0 }, (int64_t[]){ INT64_MAX, 2 }, NULL, 2), 1);
     out[3] = rf_slice_update(t, rows, row, start, -2);
     const rf_tensor flat = rf_reshape(t, out[3], RF_SHAPE(-1, C));
-    return rf_gradients(t, rf_reduce_sum(t, rf_multiply(t, flat, weights), NULL, 0, false), in, 2, &out[4]);
+    return rf_gradients(t, rf_reduce_sum(t, rf_multiply(t, flat, weights), NULL, 0, RF_DROP_DIMS), in, 2, &out[4]);
 }
 
 /* `count` units of `width` elements, as rows of C, from `start` on; of what they hold, `from_updates` is the gradient.

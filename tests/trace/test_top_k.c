@@ -18,7 +18,7 @@ static rf_result step(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *us
     const rf_tensor w = rf_variable_tensor(t, p->w), x = rf_multiply(t, in[0], w);
     (void)rf_top_k(t, x, p->k, &out[0], p->values_only ? NULL : &out[1]);
     if (p->values_only) out[1] = out[0];
-    const rf_tensor loss = rf_reduce_sum(t, rf_square(t, out[0]), NULL, 0, false);
+    const rf_tensor loss = rf_reduce_sum(t, rf_square(t, out[0]), NULL, 0, RF_DROP_DIMS);
     return rf_gradients(t, loss, &w, 1, &out[2]);
 }
 
@@ -82,11 +82,11 @@ enum { ROWS = 4 };
 static rf_result sorting_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *user)
 {
     (void)user;
-    out[0] = rf_sort(t, in[0], -1, true);
-    out[1] = rf_sort(t, in[0], 1, false);
-    out[2] = rf_argsort(t, in[0], 1, false);
+    out[0] = rf_sort(t, in[0], -1, RF_DESCENDING);
+    out[1] = rf_sort(t, in[0], 1, RF_ASCENDING);
+    out[2] = rf_argsort(t, in[0], 1, RF_ASCENDING);
     const rf_tensor weighted = rf_multiply(t, rf_square(t, out[1]), in[1]);
-    return rf_gradients(t, rf_reduce_sum(t, weighted, NULL, 0, false), &in[0], 1, &out[3]);
+    return rf_gradients(t, rf_reduce_sum(t, weighted, NULL, 0, RF_DROP_DIMS), &in[0], 1, &out[3]);
 }
 
 /* Whether b comes at or before a, of elements of a line `stride` apart. */
@@ -142,7 +142,7 @@ TEST_ON_TWO(sorts)
 static rf_result batch_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *user)
 {
     (void)user;
-    out[0] = rf_sort(t, in[0], 0, false);
+    out[0] = rf_sort(t, in[0], 0, RF_ASCENDING);
     return rf_trace_status(t);
 }
 
@@ -170,7 +170,7 @@ TEST_ON_ONE(sorts_the_batch)
 static rf_result wrong_axis(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *user)
 {
     (void)user;
-    out[0] = rf_argsort(t, in[0], 2, false);
+    out[0] = rf_argsort(t, in[0], 2, RF_ASCENDING);
     return rf_trace_status(t);
 }
 

@@ -13,12 +13,12 @@
 /* ---- what takes more than an expression ---- */
 
 static rf_tensor first_of(rf_trace *t,
-                          rf_result (*call)(rf_trace *, rf_tensor, const int32_t *, uint32_t, bool, rf_tensor *,
-                                            rf_tensor *),
-                          rf_tensor x, const int32_t *axes, uint32_t num_axes, bool keep)
+                          rf_result (*call)(rf_trace *, rf_tensor, const int32_t *, uint32_t, rf_reduced_dims,
+                                            rf_tensor *, rf_tensor *),
+                          rf_tensor x, const int32_t *axes, uint32_t num_axes, rf_reduced_dims dims)
 {
     rf_tensor mean, variance;
-    (void)call(t, x, axes, num_axes, keep, &mean, &variance);
+    (void)call(t, x, axes, num_axes, dims, &mean, &variance);
     return rf_add(t, mean, rf_square(t, variance));
 }
 
@@ -69,7 +69,7 @@ static rf_tensor slice_updated(rf_trace *t, const rf_tensor *x, int32_t axis)
 /* Scores of all pairs of rows: [n, n] where both follow the batch. */
 static rf_tensor pairs(rf_trace *t, const rf_tensor *x)
 {
-    return rf_matmul(t, x[0], x[1], false, true);
+    return rf_matmul(t, x[0], x[1], RF_TRANSPOSE_B);
 }
 
 /* [n, n, 3] */
@@ -163,17 +163,17 @@ static rf_tensor layered(rf_trace *t, int which, rf_tensor x)
     ROW(rf_sqrt, plain, "+ac", "", 2, rf_sqrt(t, x[0]))                                                                \
     ROW(rf_rsqrt, plain, "+ac", "", 2, rf_rsqrt(t, x[0]))                                                              \
     ROW(rf_leaky_relu, plain, "ac", "", 1, rf_leaky_relu(t, x[0], 0.1f))                                               \
-    ROW(rf_gelu, plain, "ac", "", 1, rf_gelu(t, x[0], true))                                                           \
+    ROW(rf_gelu, plain, "ac", "", 1, rf_gelu(t, x[0], RF_GELU_TANH))                                                           \
     ROW(rf_elu, plain, "ac", "", 1, rf_elu(t, x[0], 1))                                                                \
     ROW(rf_activate, softmax, "ac", "", 1, rf_activate(t, x[0], RF_ACTIVATION_SOFTMAX))
 
 #define LINEAR                                                                                                         \
-    ROW(rf_matmul, plain, "mk,kn", "", 2, rf_matmul(t, x[0], x[1], false, false))                                      \
-    ROW(rf_matmul, exchanged, "bkm,nk", "", 2, rf_matmul(t, x[0], x[1], true, true))                                   \
-    ROW(rf_matmul, batched, "abmk,1bkn", "", 2, rf_matmul(t, x[0], x[1], false, false))                                \
+    ROW(rf_matmul, plain, "mk,kn", "", 2, rf_matmul(t, x[0], x[1], RF_TRANSPOSE_NONE))                                      \
+    ROW(rf_matmul, exchanged, "bkm,nk", "", 2, rf_matmul(t, x[0], x[1], RF_TRANSPOSE_BOTH))                                   \
+    ROW(rf_matmul, batched, "abmk,1bkn", "", 2, rf_matmul(t, x[0], x[1], RF_TRANSPOSE_NONE))                                \
     ROW(rf_matmul, narrow, "bmk,bkn", "", 1,                                                                           \
-        rf_cast(t, rf_matmul(t, rf_cast(t, x[0], RF_F16), rf_cast(t, x[1], RF_F16), false, false), RF_F32))            \
-    ROW(rf_matmul, one_kernel, "abmk,kn", "", 2, rf_matmul(t, x[0], x[1], false, false))                               \
+        rf_cast(t, rf_matmul(t, rf_cast(t, x[0], RF_F16), rf_cast(t, x[1], RF_F16), RF_TRANSPOSE_NONE), RF_F32))            \
+    ROW(rf_matmul, one_kernel, "abmk,kn", "", 2, rf_matmul(t, x[0], x[1], RF_TRANSPOSE_NONE))                               \
     ROW(rf_bias_add, plain, "abc,c", "", 2, rf_bias_add(t, x[0], x[1]))                                                \
     ROW(rf_orthogonalize, plain, "bmn", "", 1, rf_orthogonalize(t, x[0], 2))                                           \
     ROW(rf_einsum, heads, "bthd,bshd", "", 1, einsum(t, x, 2, "bthd,bshd->bhts"))                                      \
@@ -208,7 +208,7 @@ static rf_tensor layered(rf_trace *t, int which, rf_tensor x)
     ROW(rf_attention, fused, "bhtk,bhtk,bhtv", "", 1, attention(t, x, RF_ATTENTION_FUSED, true))                       \
     ROW(rf_attention, masked, "bhtk,bhsk,bhsv,1htb", "", 1,                                                            \
         rf_attention(t, x[0], x[1], x[2],                                                                              \
-                     &(rf_attention_params){ .mask = rf_reduce_sum(t, x[3], INTS(3), 1, true), .causal = true }))      \
+                     &(rf_attention_params){ .mask = rf_reduce_sum(t, x[3], INTS(3), 1, RF_KEEP_DIMS), .causal = true }))      \
     ROW(rf_attention, pieces, "bhtk,bhsk,bhsv,#e", "", 1,                                                              \
         rf_attention(t, x[0], x[1], x[2], &(rf_attention_params){ .causal = true, .first_query = place_of(t, x[3]) }))
 
@@ -250,18 +250,18 @@ static rf_tensor layered(rf_trace *t, int which, rf_tensor x)
     REDUCE(reduce_mean, 2)                                                                                             \
     REDUCE(reduce_max, 1)                                                                                              \
     REDUCE(reduce_min, 1)                                                                                              \
-    ROW(rf_moments, channels, "abc", "", 1, first_of(t, rf_moments, x[0], INTS(0, 1), 2, false))                       \
-    ROW(rf_moments, middle, "abc", "", 1, first_of(t, rf_moments, x[0], INTS(1), 1, false))                            \
-    ROW(rf_moments, kept, "abc", "", 1, first_of(t, rf_moments, x[0], INTS(0, 2), 2, true))                            \
+    ROW(rf_moments, channels, "abc", "", 1, first_of(t, rf_moments, x[0], INTS(0, 1), 2, RF_DROP_DIMS))                       \
+    ROW(rf_moments, middle, "abc", "", 1, first_of(t, rf_moments, x[0], INTS(1), 1, RF_DROP_DIMS))                            \
+    ROW(rf_moments, kept, "abc", "", 1, first_of(t, rf_moments, x[0], INTS(0, 2), 2, RF_KEEP_DIMS))                            \
     ROW(rf_argmax, plain, "abc", "", 0, rf_argmax(t, x[0]))                                                            \
     ROW(rf_argmin, plain, "abc", "", 0, rf_argmin(t, x[0]))                                                            \
     ROW(rf_top_k, plain, "abc", "", 2, largest(t, x[0], 2))                                                            \
-    ROW(rf_sort, first, "abc", "", 2, rf_sort(t, x[0], 0, false))                                                      \
-    ROW(rf_sort, middle, "abc", "", 1, rf_sort(t, x[0], 1, true))                                                      \
-    ROW(rf_sort, last, "abc", "", 2, rf_sort(t, x[0], -1, false))                                                      \
-    ROW(rf_argsort, first, "abc", "", 0, rf_argsort(t, x[0], 0, false))                                                \
-    ROW(rf_cumsum, plain, "abc", "", 2, rf_cumsum(t, x[0], true, false))                                               \
-    ROW(rf_cumprod, plain, "abc", "", 2, rf_cumprod(t, x[0], false, true))                                             \
+    ROW(rf_sort, first, "abc", "", 2, rf_sort(t, x[0], 0, RF_ASCENDING))                                                      \
+    ROW(rf_sort, middle, "abc", "", 1, rf_sort(t, x[0], 1, RF_DESCENDING))                                                      \
+    ROW(rf_sort, last, "abc", "", 2, rf_sort(t, x[0], -1, RF_ASCENDING))                                                      \
+    ROW(rf_argsort, first, "abc", "", 0, rf_argsort(t, x[0], 0, RF_ASCENDING))                                                \
+    ROW(rf_cumsum, plain, "abc", "", 2, rf_cumsum(t, x[0], RF_SCAN_EXCLUSIVE))                                               \
+    ROW(rf_cumprod, plain, "abc", "", 2, rf_cumprod(t, x[0], RF_SCAN_INCLUSIVE_REVERSE))                                             \
     ROW(rf_softmax, plain, "abc", "", 1, rf_softmax(t, x[0]))                                                          \
     ROW(rf_log_softmax, plain, "abc", "", 1, rf_log_softmax(t, x[0]))                                                  \
     ROW(rf_layer_norm, plain, "abc,c,c", "", 1, rf_layer_norm(t, x[0], x[1], x[2], 0))                                 \
@@ -273,8 +273,8 @@ static rf_tensor layered(rf_trace *t, int which, rf_tensor x)
     ROW(rf_flatten, pairs, "ad,ad", "", 2, rf_flatten(t, triples(t, x)))                                               \
     ROW(rf_mean_squared_error, pairs, "ad,ad", "", 1,                                                                  \
         rf_mean_squared_error(t, triples(t, x), rf_sin(t, triples(t, x))))                                             \
-    ROW(rf_matmul, pairs, "ad,ad,oc", "o", 1, rf_matmul(t, triples(t, x), x[2], false, false))                         \
-    ROW(rf_sort, pairs, "ad,ad", "", 1, rf_sort(t, triples(t, x), 1, true))                                            \
+    ROW(rf_matmul, pairs, "ad,ad,oc", "o", 1, rf_matmul(t, triples(t, x), x[2], RF_TRANSPOSE_NONE))                         \
+    ROW(rf_sort, pairs, "ad,ad", "", 1, rf_sort(t, triples(t, x), 1, RF_DESCENDING))                                            \
     ROW(rf_layer_norm, pairs, "ad,ad", "", 1, rf_layer_norm(t, pairs(t, x), NONE, NONE, 0))                            \
     ROW(rf_attention, pairs, "ad,ad", "", 1,                                                                           \
         rf_attention(t, rf_expand_dims(t, triples(t, x), 0), rf_expand_dims(t, triples(t, x), 0),                      \
@@ -284,16 +284,16 @@ static rf_tensor layered(rf_trace *t, int which, rf_tensor x)
 
 #define LOSSES                                                                                                         \
     ROW(rf_sparse_categorical_crossentropy, logits, "#ab,abc", "", 1,                                                  \
-        rf_sparse_categorical_crossentropy(t, x[0], x[1], true))                                                       \
+        rf_sparse_categorical_crossentropy(t, x[0], x[1], RF_LOGITS))                                                       \
     ROW(rf_sparse_categorical_crossentropy, pairs, "ad,bd,#a", "", 1,                                                  \
-        rf_sparse_categorical_crossentropy(t, x[2], pairs(t, x), true))                                                \
+        rf_sparse_categorical_crossentropy(t, x[2], pairs(t, x), RF_LOGITS))                                                \
     ROW(rf_sparse_categorical_crossentropy, pairs_of_batch, "ad,ad,#a", "", 1,                                         \
-        rf_sparse_categorical_crossentropy(t, x[2], pairs(t, x), true))                                                \
-    ROW(rf_categorical_crossentropy, logits, "+abc,abc", "", 1, rf_categorical_crossentropy(t, x[0], x[1], true))      \
+        rf_sparse_categorical_crossentropy(t, x[2], pairs(t, x), RF_LOGITS))                                                \
+    ROW(rf_categorical_crossentropy, logits, "+abc,abc", "", 1, rf_categorical_crossentropy(t, x[0], x[1], RF_LOGITS))      \
     ROW(rf_categorical_crossentropy, probabilities, "+abc,+abc", "", 1,                                                \
-        rf_categorical_crossentropy(t, x[0], x[1], false))                                                             \
-    ROW(rf_binary_crossentropy, logits, "+abc,abc", "", 2, rf_binary_crossentropy(t, x[0], x[1], true))                \
-    ROW(rf_binary_crossentropy, probabilities, "+abc,+abc", "", 2, rf_binary_crossentropy(t, x[0], x[1], false))       \
+        rf_categorical_crossentropy(t, x[0], x[1], RF_PROBABILITIES))                                                             \
+    ROW(rf_binary_crossentropy, logits, "+abc,abc", "", 2, rf_binary_crossentropy(t, x[0], x[1], RF_LOGITS))                \
+    ROW(rf_binary_crossentropy, probabilities, "+abc,+abc", "", 2, rf_binary_crossentropy(t, x[0], x[1], RF_PROBABILITIES))       \
     ROW(rf_mean_squared_error, plain, "abc,abc", "", 2, rf_mean_squared_error(t, x[0], x[1]))                          \
     ROW(rf_mean_absolute_error, plain, "abc,abc", "", 1, rf_mean_absolute_error(t, x[0], x[1]))                        \
     ROW(rf_huber, plain, "abc,abc", "", 1, rf_huber(t, x[0], x[1], 0.5f))                                              \
@@ -385,7 +385,7 @@ static rf_result apply_nothing(rf_trace *t, rf_model *m, const rf_tensor *in, rf
 
 void batch_rows_open(rf_strategy *strategy)
 {
-    for (int i = 0; i < NUM_METRICS; i++) OK(rf_metric_create_with(strategy, &metric_params[i], &metrics[i]));
+    for (int i = 0; i < NUM_METRICS; i++) OK(rf_metric_create(strategy, &metric_params[i], &metrics[i]));
     OK(rf_model_create(strategy, &(rf_model_params){ .apply = apply_nothing }, &model));
     make_layers();
     for (int i = 0; i < NUM_LAYERS; i++) OK(rf_model_add_layer(model, layers[i]));

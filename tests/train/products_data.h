@@ -17,7 +17,7 @@ static inline rf_dataset *products_data(int64_t examples, int64_t features, int6
     const rf_array arrays[] = { array_f32(RF_SHAPE(examples, features), x), array_f32(RF_SHAPE(examples, 1), y) };
     rf_dataset *slices, *data;
     OK(rf_dataset_from_arrays(&(rf_dataset_arrays_params){ .arrays = arrays, .num_arrays = 2 }, &slices));
-    OK(rf_dataset_batch(slices, batch, false, &data));
+    OK(rf_dataset_batch(slices, batch, RF_REMAINDER_KEEP, &data));
     rf_dataset_destroy(&slices);
     return data;
 }

@@ -53,8 +53,8 @@ static inline rf_dataset *run_dataset(uint32_t batch)
                                 array_i32(RF_SHAPE(RUN_EXAMPLES), labels) };
     rf_dataset *raw, *shuffled, *out;
     OK(rf_dataset_from_arrays(&(rf_dataset_arrays_params){ .arrays = arrays, .num_arrays = 2 }, &raw));
-    OK(rf_dataset_shuffle(raw, RUN_EXAMPLES, 11, true, &shuffled));
-    OK(rf_dataset_batch(shuffled, batch, false, &out));
+    OK(rf_dataset_shuffle(raw, RUN_EXAMPLES, 11, RF_SHUFFLE_EACH_PASS, &shuffled));
+    OK(rf_dataset_batch(shuffled, batch, RF_REMAINDER_KEEP, &out));
     rf_dataset_destroy(&raw);
     rf_dataset_destroy(&shuffled);
     return out;
@@ -81,7 +81,9 @@ static inline bool run_create(run_state *run, const char *devices, uint64_t seed
     rf_strategy_set_seed(run->strategy, seed);
     run->model = run_model(run->strategy, 16);
     OK(rf_optimizer_create(run->strategy, optimizer ? optimizer : &adam, &run->optimizer));
-    OK(rf_metric_create(run->strategy, RF_METRIC_SPARSE_CATEGORICAL_ACCURACY, "accuracy", &run->accuracy));
+    OK(rf_metric_create(run->strategy,
+                        &(rf_metric_params){ .kind = RF_METRIC_SPARSE_CATEGORICAL_ACCURACY, .name = "accuracy" },
+                        &run->accuracy));
     const rf_function_params step = {
         .step = run_train_step, .user = run, .num_outputs = 1, .name = "train_step", .training = true
     };
@@ -155,7 +157,7 @@ enum { RUN_WEIGHTS = RUN_FEATURES * 16 + 16 + 16 * RUN_CLASSES + RUN_CLASSES };
 static inline void run_weights(const run_state *run, float weights[RUN_WEIGHTS])
 {
     const rf_variable_list list = rf_model_variables(run->model);
-    assert_int_equal(rf_model_count_params(run->model), RUN_WEIGHTS);
+    assert_int_equal(rf_model_num_params(run->model), RUN_WEIGHTS);
     for (uint32_t i = 0; i < list.count; i++) {
         OK(rf_variable_read(list.items[i], weights));
         weights += rf_shape_count(rf_variable_shape(list.items[i]));

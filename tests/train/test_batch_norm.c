@@ -89,7 +89,7 @@ typedef struct training {
 static rf_tensor loss_of(rf_trace *t, const training *tr, const rf_tensor *in, rf_mode mode)
 {
     const rf_tensor logits = rf_model_call(t, tr->model, in[0], mode);
-    return rf_compute_average_loss(t, rf_sparse_categorical_crossentropy(t, in[1], logits, true), NULL);
+    return rf_compute_average_loss(t, rf_sparse_categorical_crossentropy(t, in[1], logits, RF_LOGITS), NULL);
 }
 
 static rf_result learn(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *user)
@@ -529,7 +529,7 @@ static void summary(rf_strategy *strategy)
     assert_non_null(strstr(text, "BatchNormalization"));
     assert_non_null(strstr(text, "total parameters: 9954\n"));
     assert_non_null(strstr(text, "not trainable: 112\n"));
-    assert_int_equal(rf_model_count_params(model), 9954);
+    assert_int_equal(rf_model_num_params(model), 9954);
     rf_string_free(text);
     rf_model_destroy(&model);
 }

@@ -153,7 +153,8 @@ static void make_operands(rf_trace *t, const sweep *s, const operand *x, uint32_
 static rf_tensor sum_of_squares(rf_trace *t, const rf_tensor *x, uint32_t count)
 {
     rf_tensor sum = rf_constant(t, 0);
-    for (uint32_t i = 0; i < count; i++) sum = rf_add(t, sum, rf_reduce_sum(t, rf_square(t, x[i]), NULL, 0, false));
+    for (uint32_t i = 0; i < count; i++)
+        sum = rf_add(t, sum, rf_reduce_sum(t, rf_square(t, x[i]), NULL, 0, RF_DROP_DIMS));
     return sum;
 }
 
@@ -499,7 +500,7 @@ static rf_tensor mix_where(rf_trace *t, rf_tensor pairs, rf_tensor traced)
 }
 static rf_tensor mix_matmul(rf_trace *t, rf_tensor pairs, rf_tensor traced)
 {
-    return rf_matmul(t, pairs, traced, false, false);
+    return rf_matmul(t, pairs, traced, RF_TRANSPOSE_NONE);
 }
 static rf_tensor mix_concat(rf_trace *t, rf_tensor pairs, rf_tensor traced)
 {
@@ -527,7 +528,7 @@ static rf_tensor mix_slice_update(rf_trace *t, rf_tensor pairs, rf_tensor traced
 {
     const int32_t zero = 0;
     const rf_tensor start = rf_constant_array(t, &(rf_array){ RF_I32, RF_SHAPE(1), (void *)(uintptr_t)&zero });
-    const rf_tensor sums = rf_reduce_sum(t, pairs, (const int32_t[]){ 1 }, 1, true);
+    const rf_tensor sums = rf_reduce_sum(t, pairs, (const int32_t[]){ 1 }, 1, RF_KEEP_DIMS);
     return rf_slice_update(t, traced, rf_tile(t, sums, (const int64_t[]){ 1, TRACED }, 2), start, 0);
 }
 
@@ -535,7 +536,7 @@ static rf_result mixed_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, vo
 {
     static float zeros[TRACED * TRACED];
     const rf_tensor traced = rf_constant_array(t, &(rf_array){ RF_F32, RF_SHAPE(TRACED, TRACED), zeros });
-    out[0] = (*(const mixture *)user)(t, rf_matmul(t, in[0], in[0], false, true), traced);
+    out[0] = (*(const mixture *)user)(t, rf_matmul(t, in[0], in[0], RF_TRANSPOSE_B), traced);
     return rf_trace_status(t);
 }
 
@@ -585,7 +586,7 @@ static rf_tensor mix_one(rf_trace *t, rf_tensor pairs, rf_tensor traced)
     const int32_t zero = 0;
     const rf_tensor start = rf_constant_array(t, &(rf_array){ RF_I32, RF_SHAPE(1), (void *)(uintptr_t)&zero });
     const rf_tensor row = rf_slice(t, traced, (const int64_t[]){ 0, 0 }, (const int64_t[]){ 1, 1 }, NULL, 2);
-    return rf_slice_update(t, row, rf_reduce_sum(t, pairs, (const int32_t[]){ 1 }, 1, true), start, 0);
+    return rf_slice_update(t, row, rf_reduce_sum(t, pairs, (const int32_t[]){ 1 }, 1, RF_KEEP_DIMS), start, 0);
 }
 
 TEST(one_example_fits_room_for_one)
@@ -615,7 +616,7 @@ static rf_result coincidence_step(rf_trace *t, const rf_tensor *in, rf_tensor *o
 {
     const coincidence *c = user;
     rf_variable *variable = c->variable;
-    out[0] = rf_reduce_sum(t, in[0], NULL, 0, false);
+    out[0] = rf_reduce_sum(t, in[0], NULL, 0, RF_DROP_DIMS);
     return rf_optimizer_apply_gradients(t, c->optimizer, in, (rf_variable_list){ &variable, 1 });
 }
 

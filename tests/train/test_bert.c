@@ -149,7 +149,7 @@ static uint64_t count_created(rf_strategy *strategy, const bert_config *config)
 {
     bert *b;
     OK(bert_create(strategy, config, &b));
-    const uint64_t count = rf_model_count_params(bert_model(b));
+    const uint64_t count = rf_model_num_params(bert_model(b));
     bert_destroy(&b);
     return count;
 }

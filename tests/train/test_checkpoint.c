@@ -138,7 +138,7 @@ TEST_OF(full_tests, exact_on_two)
 TEST_OF(full_tests, exact_while_accumulating)
 {
     const rf_schedule schedule = {
-        .kind = RF_SCHEDULE_EXPONENTIAL_DECAY, .initial = 0.1, .rate = 0.9, .decay_steps = 2
+        .kind = RF_SCHEDULE_EXPONENTIAL_DECAY, .initial = 0.1, .decay_rate = 0.9, .decay_steps = 2
     };
     const rf_optimizer_params sgd = {
         .kind = RF_OPTIMIZER_SGD, .schedule = &schedule, .momentum = 0.9, .clip_norm = 0.2, .accumulation_steps = 3

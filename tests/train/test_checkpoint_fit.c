@@ -284,7 +284,7 @@ static rf_result fit_with_csv(const char *folder, bool append, bool fails)
     rf_callback *callbacks[3];
     assert_true(trainer_create(&t, "llvmpipe", 3, RUN_BATCH));
     snprintf(path, sizeof(path), "%s/log.csv", folder);
-    OK(rf_callback_csv_log(path, append, &callbacks[0]));
+    OK(rf_callback_csv_log(path, append ? RF_CSV_LOG_APPEND : RF_CSV_LOG_REPLACE, &callbacks[0]));
     OK(rf_callback_create(&(rf_callback_fns){ .on_epoch_end = fails ? fail_at_epoch : NULL }, NULL, &callbacks[1]));
     OK(rf_callback_backup_and_restore(&(rf_backup_params){ .directory = folder }, &callbacks[2]));
     const rf_fit_params params = { .data = t.data, .epochs = 3, .callbacks = callbacks, .num_callbacks = 3 };
@@ -581,7 +581,7 @@ static rf_dataset *image_data(void)
     const rf_array arrays[] = { array_f32(RF_SHAPE(24, 8, 8, 2), images), array_i32(RF_SHAPE(24), labels) };
     rf_dataset *raw, *out;
     OK(rf_dataset_from_arrays(&(rf_dataset_arrays_params){ .arrays = arrays, .num_arrays = 2 }, &raw));
-    OK(rf_dataset_batch(raw, 8, false, &out));
+    OK(rf_dataset_batch(raw, 8, RF_REMAINDER_KEEP, &out));
     rf_dataset_destroy(&raw);
     return out;
 }

@@ -112,8 +112,8 @@ static void compare_entries(const char *first, const char *second)
     assert_int_equal(rf_archive_open(second, &b), RF_OK);
     assert_string_equal(rf_archive_type(a), rf_archive_type(b));
     assert_int_equal(rf_archive_verify(b), RF_OK);
-    assert_int_equal(rf_archive_count(a), rf_archive_count(b));
-    for (uint64_t i = 0; i < rf_archive_count(a); i++) {
+    assert_int_equal(rf_archive_num_tensors(a), rf_archive_num_tensors(b));
+    for (uint64_t i = 0; i < rf_archive_num_tensors(a); i++) {
         rf_archive_entry x, y;
         assert_int_equal(rf_archive_entry_at(a, i, &x), RF_OK);
         assert_int_equal(rf_archive_find(b, x.name, &y), RF_OK);
@@ -151,14 +151,14 @@ static void check_shares(const char *path, uint32_t workers)
         snprintf(file, sizeof(file), "%s/%s", folder, rf_archive_part_name(a, i));
         assert_int_equal(stat(file, &status), 0);
         assert_int_equal(rf_archive_open(file, &part), RF_OK);
-        assert_true(rf_archive_count(part) > 0);
+        assert_true(rf_archive_num_tensors(part) > 0);
         uint64_t bytes = 0, all = 0;
-        for (uint64_t k = 0; k < rf_archive_count(part); k++) {
+        for (uint64_t k = 0; k < rf_archive_num_tensors(part); k++) {
             rf_archive_entry entry;
             assert_int_equal(rf_archive_entry_at(part, k, &entry), RF_OK);
             bytes += entry.bytes;
         }
-        for (uint64_t k = 0; k < rf_archive_count(a); k++) {
+        for (uint64_t k = 0; k < rf_archive_num_tensors(a); k++) {
             rf_archive_entry entry;
             assert_int_equal(rf_archive_entry_at(a, k, &entry), RF_OK);
             all += entry.bytes;

@@ -132,8 +132,8 @@ static rf_result distributed_numbers(worker *w, uint32_t batch, rf_dataset **out
     const rf_array array = { RF_I32, RF_SHAPE(EXAMPLES), numbers };
     rf_dataset *raw, *shuffled, *batched;
     GO(rf_dataset_from_arrays(&(rf_dataset_arrays_params){ .arrays = &array, .num_arrays = 1 }, &raw));
-    GO(rf_dataset_shuffle(raw, EXAMPLES, 5, true, &shuffled));
-    GO(rf_dataset_batch(shuffled, batch, false, &batched));
+    GO(rf_dataset_shuffle(raw, EXAMPLES, 5, RF_SHUFFLE_EACH_PASS, &shuffled));
+    GO(rf_dataset_batch(shuffled, batch, RF_REMAINDER_KEEP, &batched));
     GO(rf_strategy_distribute_dataset(w->strategy, batched, NULL, out));
     rf_dataset_destroy(&raw);
     rf_dataset_destroy(&shuffled);

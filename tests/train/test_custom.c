@@ -193,7 +193,7 @@ static rf_result gradient_step(rf_trace *t, const rf_tensor *in, rf_tensor *out,
     rf_tensor y;
     rf_custom_op_call(t, s->op, NULL, x, 2, &y, 1);
     const rf_tensor loss =
-        rf_reduce_sum(t, rf_multiply(t, rf_square(t, y), rf_constant_array(t, &weights)), NULL, 0, false);
+        rf_reduce_sum(t, rf_multiply(t, rf_square(t, y), rf_constant_array(t, &weights)), NULL, 0, RF_DROP_DIMS);
     if (s->op == s->ops->forward) return rf_gradients(t, loss, x, 2, out);
     out[0] = out[1] = loss;
     return rf_trace_status(t);
@@ -363,11 +363,11 @@ static void trains_alike(rf_strategy *strategy)
 }
 
 static rf_result call_plain(rf_trace *t, const rf_layer *layer, const rf_tensor *inputs, rf_tensor *outputs,
-                            rf_mode mode, void *state)
+                            rf_mode mode, void *user)
 {
     (void)layer;
     (void)mode;
-    (void)state;
+    (void)user;
     outputs[0] = rf_square(t, inputs[0]);
     return rf_trace_status(t);
 }
@@ -411,13 +411,13 @@ static void is_in_files(rf_strategy *strategy)
     destroyed = 0;
     OK(rf_layer_custom(
         &(rf_custom_layer_params){
-            .type = "plain", .call = call_plain, .state = &destroyed, .destroy = count_destroyed },
+            .type = "plain", .call = call_plain, .user = &destroyed, .destroy = count_destroyed },
         &layer));
     OK(rf_model_create_sequential(strategy, &layer, 1, NULL, &model));
     OK(rf_model_build(model, RF_SHAPE(FEATURES)));
     FAILS(rf_model_save(model, saved, NULL), RF_ERROR_UNSUPPORTED, "layer 'plain'");
-    FAILS(rf_custom_layer_variable(layer, &(rf_custom_variable_params){ .name = "late" }), RF_ERROR_INVALID_ARGUMENT,
-          "build function");
+    FAILS(rf_custom_layer_add_variable(layer, &(rf_custom_variable_params){ .name = "late" }),
+          RF_ERROR_INVALID_ARGUMENT, "build function");
     rf_model_destroy(&model);
     assert_int_equal(destroyed, 1);
     FAILS(rf_layer_custom(&(rf_custom_layer_params){ .type = "plain" }, &layer), RF_ERROR_INVALID_ARGUMENT, "call");

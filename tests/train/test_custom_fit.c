@@ -37,7 +37,7 @@ static rf_dataset *examples(void)
                                 array_f32(RF_SHAPE(EXAMPLES, TARGETS), first), array_f32(RF_SHAPE(EXAMPLES, 1), second),
                                 array_f32(RF_SHAPE(EXAMPLES), weight) };
     OK(rf_dataset_from_arrays(&(rf_dataset_arrays_params){ .arrays = arrays, .num_arrays = 4 }, &data));
-    OK(rf_dataset_batch(data, 7, false, &batched)); /* the last batch is shorter */
+    OK(rf_dataset_batch(data, 7, RF_REMAINDER_KEEP, &batched)); /* the last batch is shorter */
     rf_dataset_destroy(&data);
     return batched;
 }
@@ -47,9 +47,10 @@ static rf_tensor squared(rf_trace *t, const rf_tensor *labels, const rf_tensor *
 {
     const float *factor = user;
     const int32_t last = 1;
-    const rf_tensor first = rf_reduce_mean(t, rf_square(t, rf_subtract(t, predictions[0], labels[0])), &last, 1, false);
+    const rf_tensor first =
+        rf_reduce_mean(t, rf_square(t, rf_subtract(t, predictions[0], labels[0])), &last, 1, RF_DROP_DIMS);
     const rf_tensor second =
-        rf_reduce_mean(t, rf_square(t, rf_subtract(t, predictions[1], labels[1])), &last, 1, false);
+        rf_reduce_mean(t, rf_square(t, rf_subtract(t, predictions[1], labels[1])), &last, 1, RF_DROP_DIMS);
     return rf_add(t, first, rf_multiply(t, second, rf_constant(t, *factor)));
 }
 
@@ -57,7 +58,7 @@ static rf_tensor absolute(rf_trace *t, rf_tensor labels, rf_tensor predictions, 
 {
     const int32_t last = 1;
     (void)user;
-    return rf_reduce_mean(t, rf_abs(t, rf_subtract(t, predictions, labels)), &last, 1, false);
+    return rf_reduce_mean(t, rf_abs(t, rf_subtract(t, predictions, labels)), &last, 1, RF_DROP_DIMS);
 }
 
 static float half = 0.5f;
@@ -139,7 +140,7 @@ static rf_tensor scalar(rf_trace *t, const rf_tensor *labels, const rf_tensor *p
 {
     (void)labels;
     (void)user;
-    return rf_reduce_sum(t, predictions[0], NULL, 0, false);
+    return rf_reduce_sum(t, predictions[0], NULL, 0, RF_DROP_DIMS);
 }
 
 static void mistakes(rf_strategy *strategy)

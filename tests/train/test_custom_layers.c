@@ -14,26 +14,26 @@ enum { FEATURES = 5, UNITS = 6, EXAMPLES = 48, BATCH = 12, EPOCHS = 3 };
 
 /* ---- a layer: a * sigmoid(gain * b), which counts the steps that it was trained in ---- */
 
-static rf_result build_gate(rf_layer *layer, const rf_custom_tensor *inputs, uint32_t num_inputs, void *state)
+static rf_result build_gate(rf_layer *layer, const rf_custom_tensor *inputs, uint32_t num_inputs, void *user)
 {
-    const float *penalty = state;
+    const float *penalty = user;
     if (num_inputs != 2 || !rf_shape_equal(inputs[0].shape, inputs[1].shape)) return RF_ERROR_INVALID_ARGUMENT;
-    const rf_result r = rf_custom_layer_variable(
+    const rf_result r = rf_custom_layer_add_variable(
         layer, &(rf_custom_variable_params){ .name = "gain",
                                              .shape = RF_SHAPE(inputs[0].shape.dim[1]),
                                              .initializer = { .kind = RF_INIT_CONSTANT, .a = FIRST_GAIN },
                                              .regularizer = { .l2 = *penalty } });
     if (r < 0) return r;
-    return rf_custom_layer_variable(layer, &(rf_custom_variable_params){ .name = "steps",
-                                                                         .shape = RF_SCALAR_SHAPE,
-                                                                         .initializer = { .kind = RF_INIT_ZEROS },
-                                                                         .not_trainable = true });
+    return rf_custom_layer_add_variable(layer, &(rf_custom_variable_params){ .name = "steps",
+                                                                             .shape = RF_SCALAR_SHAPE,
+                                                                             .initializer = { .kind = RF_INIT_ZEROS },
+                                                                             .not_trainable = true });
 }
 
 static rf_result call_gate(rf_trace *t, const rf_layer *layer, const rf_tensor *inputs, rf_tensor *outputs,
-                           rf_mode mode, void *state)
+                           rf_mode mode, void *user)
 {
-    (void)state;
+    (void)user;
     rf_variable *steps = rf_layer_variable(layer, "steps");
     const rf_tensor gain = rf_variable_tensor(t, rf_layer_variable(layer, "gain"));
     outputs[0] = rf_multiply(t, inputs[0], rf_sigmoid(t, rf_multiply(t, inputs[1], gain)));
@@ -50,7 +50,7 @@ static rf_layer *make_gate(const float *penalty)
                                                   .num_inputs = 2,
                                                   .build = build_gate,
                                                   .call = call_gate,
-                                                  .state = (void *)(uintptr_t)penalty },
+                                                  .user = (void *)(uintptr_t)penalty },
                        &layer));
     return layer;
 }

@@ -79,7 +79,7 @@ static rf_dataset *make_data(void)
     const rf_array arrays[] = { array_f32(RF_SHAPE(EXAMPLES, FEATURES), x), array_i32(RF_SHAPE(EXAMPLES), y) };
     rf_dataset *slices, *data;
     OK(rf_dataset_from_arrays(&(rf_dataset_arrays_params){ .arrays = arrays, .num_arrays = 2 }, &slices));
-    OK(rf_dataset_batch(slices, BATCH, false, &data));
+    OK(rf_dataset_batch(slices, BATCH, RF_REMAINDER_KEEP, &data));
     rf_dataset_destroy(&slices);
     return data;
 }
@@ -122,7 +122,7 @@ static void trains_what_it_uses(rf_strategy *strategy)
         assert_string_equal(rf_variable_name(list.items[i]), names[i]);
         OK(rf_variable_read(list.items[i], before[i]));
     }
-    assert_int_equal(rf_model_count_params(n.model), PARAMS);
+    assert_int_equal(rf_model_num_params(n.model), PARAMS);
     const double first = loss_of(n.model, data);
     OK(rf_model_fit(n.model, &(rf_fit_params){ .data = data, .epochs = 20 }, NULL));
     assert_true(loss_of(n.model, data) < 0.3 * first);
@@ -257,10 +257,10 @@ static void keeps_nothing_of_a_failed_call(rf_strategy *strategy)
     OK(rf_model_create_custom(strategy, call_and_fail, &n, &failing));
     FAILS(rf_model_build(failing, RF_SHAPE(FEATURES)), RF_ERROR_INVALID_ARGUMENT, "reshape");
     assert_int_equal(rf_model_variables(failing).count, 0);
-    assert_int_equal(rf_model_count_params(failing), 0);
+    assert_int_equal(rf_model_num_params(failing), 0);
     rf_model_destroy(&failing);
     OK(rf_model_build(n.model, RF_SHAPE(FEATURES)));
-    assert_int_equal(rf_model_count_params(n.model), PARAMS);
+    assert_int_equal(rf_model_num_params(n.model), PARAMS);
     close_net(&n);
 }
 

@@ -28,9 +28,9 @@ static rf_result bowl_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, voi
     const bowl *w = user;
     const rf_tensor a = rf_square(t, rf_variable_tensor(t, w->a)), b = rf_sin(t, rf_variable_tensor(t, w->b)),
                     c = rf_square(t, rf_square(t, rf_variable_tensor(t, w->c)));
-    const rf_tensor sum = rf_add(t, rf_multiply(t, rf_reduce_sum(t, a, NULL, 0, false), rf_constant(t, 0.5f)),
-                                 rf_multiply(t, rf_reduce_sum(t, c, NULL, 0, false), rf_constant(t, 0.25f)));
-    const rf_tensor energy = rf_add(t, sum, rf_reduce_sum(t, b, NULL, 0, false));
+    const rf_tensor sum = rf_add(t, rf_multiply(t, rf_reduce_sum(t, a, NULL, 0, RF_DROP_DIMS), rf_constant(t, 0.5f)),
+                                 rf_multiply(t, rf_reduce_sum(t, c, NULL, 0, RF_DROP_DIMS), rf_constant(t, 0.25f)));
+    const rf_tensor energy = rf_add(t, sum, rf_reduce_sum(t, b, NULL, 0, RF_DROP_DIMS));
     out[0] = rf_compute_average_loss(t, rf_multiply(t, in[0], energy), NULL);
     return rf_optimizer_minimize(t, w->optimizer, out[0],
                                  (rf_variable_list){ (rf_variable *const[]){ w->a, w->b, w->c }, 3 });
@@ -165,7 +165,7 @@ static rf_result momentum_update(rf_trace *t, const rf_update_inputs *in, rf_ten
 
 enum { BETA_1, BETA_2, CORRECTION_1, CORRECTION_2, EPSILON, NUM_ADAM };
 
-static void adam_corrections(uint64_t step, double rate, double *numbers, void *user)
+static void adam_corrections(void *user, uint64_t step, double rate, double *numbers)
 {
     (void)rate;
     ++*(uint32_t *)user;
@@ -244,7 +244,7 @@ static void compare_custom(rf_strategy *strategy, const rf_optimizer_params *the
 static void like_the_librarys(rf_strategy *strategy)
 {
     static const rf_schedule schedule = {
-        .kind = RF_SCHEDULE_EXPONENTIAL_DECAY, .initial = 0.1, .rate = 0.5, .decay_steps = 5
+        .kind = RF_SCHEDULE_EXPONENTIAL_DECAY, .initial = 0.1, .decay_rate = 0.5, .decay_steps = 5
     };
     static const rf_parameter_group groups[] = { { .names = "b", .rate_factor = 0.5, .no_weight_decay = true },
                                                  { .names = "c", .rate_factor = 2 } };
@@ -478,7 +478,7 @@ TEST_ON_TWO(swapping)
 static rf_result step_of_a(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *user)
 {
     const bowl *w = user;
-    const rf_tensor sum = rf_reduce_sum(t, rf_square(t, rf_variable_tensor(t, w->a)), NULL, 0, false);
+    const rf_tensor sum = rf_reduce_sum(t, rf_square(t, rf_variable_tensor(t, w->a)), NULL, 0, RF_DROP_DIMS);
     (void)out;
     const rf_tensor loss = rf_compute_average_loss(t, rf_multiply(t, in[0], sum), NULL);
     return rf_optimizer_minimize(t, w->optimizer, loss, (rf_variable_list){ (rf_variable *const[]){ w->a }, 1 });
@@ -526,7 +526,7 @@ static void fit_ends_with_averages(rf_strategy *strategy)
     const rf_array arrays[] = { array_f32(RF_SHAPE(24, 4), x), array_f32(RF_SHAPE(24, 1), y) };
     rf_dataset *raw, *data;
     OK(rf_dataset_from_arrays(&(rf_dataset_arrays_params){ .arrays = arrays, .num_arrays = 2 }, &raw));
-    OK(rf_dataset_batch(raw, 8, false, &data));
+    OK(rf_dataset_batch(raw, 8, RF_REMAINDER_KEEP, &data));
     for (int i = 0; i < 2; i++) {
         rf_layer *layer;
         rf_model *model;
@@ -568,7 +568,7 @@ static rf_result wrong_update(rf_trace *t, const rf_update_inputs *in, rf_tensor
     (void)slots;
     *weight = in->weight;
     switch (*(const enum mistake *)user) {
-    case REDUCES: *weight = rf_multiply(t, in->weight, rf_reduce_sum(t, in->gradient, NULL, 0, false)); break;
+    case REDUCES: *weight = rf_multiply(t, in->weight, rf_reduce_sum(t, in->gradient, NULL, 0, RF_DROP_DIMS)); break;
     case READS_VARIABLE: *weight = rf_multiply(t, in->weight, rf_variable_tensor(t, outside)); break;
     case WRONG_SHAPE: *weight = in->step; break;
     case NO_WEIGHT: *weight = (rf_tensor){ 0 }; break;

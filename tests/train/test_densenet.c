@@ -52,7 +52,7 @@ static void check_size(rf_strategy *strategy, const densenet_config *config, rf_
     densenet *d;
     OK(densenet_create(strategy, config, image, &d));
     assert_int_equal(trajectory_count_trainable(densenet_model(d)), trainable);
-    assert_int_equal(rf_model_count_params(densenet_model(d)), trainable + moving);
+    assert_int_equal(rf_model_num_params(densenet_model(d)), trainable + moving);
     densenet_destroy(&d);
 }
 

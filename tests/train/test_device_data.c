@@ -69,8 +69,8 @@ static rf_dataset *open_data(images *m, bool weighted)
 {
     rf_dataset *d = arrays_of(m, weighted);
     STEP(d, rf_dataset_map_scale_u8(d, 0, NEXT));
-    STEP(d, rf_dataset_shuffle(d, EXAMPLES, 4, true, NEXT));
-    STEP(d, rf_dataset_batch(d, BATCH, false, NEXT));
+    STEP(d, rf_dataset_shuffle(d, EXAMPLES, 4, RF_SHUFFLE_EACH_PASS, NEXT));
+    STEP(d, rf_dataset_batch(d, BATCH, RF_REMAINDER_KEEP, NEXT));
     STEP(d, rf_dataset_prefetch(d, 2, NEXT));
     return d;
 }
@@ -102,19 +102,19 @@ TEST(what_qualifies)
     d = arrays_of(&m, false);
     rf_dataset_spec(d, &spec);
     STEP(d, rf_dataset_map(d, keep_u8, NULL, &spec, NEXT));
-    STEP(d, rf_dataset_batch(d, 4, false, NEXT));
+    STEP(d, rf_dataset_batch(d, 4, RF_REMAINDER_KEEP, NEXT));
     expect_refused(d, "a function of the program's own");
     d = arrays_of(&m, false);
     STEP(d, rf_dataset_cache(d, NEXT));
-    STEP(d, rf_dataset_batch(d, 4, false, NEXT));
+    STEP(d, rf_dataset_batch(d, 4, RF_REMAINDER_KEEP, NEXT));
     expect_refused(d, "a 'cache' step");
     d = arrays_of(&m, false);
     STEP(d, rf_dataset_map_one_hot(d, 1, CLASSES - 1, NEXT));
-    STEP(d, rf_dataset_batch(d, 4, false, NEXT));
+    STEP(d, rf_dataset_batch(d, 4, RF_REMAINDER_KEEP, NEXT));
     expect_refused(d, "class 4 of row");
     d = arrays_of(&m, false);
-    STEP(d, rf_dataset_batch(d, 4, false, NEXT));
-    STEP(d, rf_dataset_batch(d, 4, true, NEXT));
+    STEP(d, rf_dataset_batch(d, 4, RF_REMAINDER_KEEP, NEXT));
+    STEP(d, rf_dataset_batch(d, 4, RF_REMAINDER_DROP, NEXT));
     expect_refused(d, "twice");
 }
 
@@ -125,9 +125,9 @@ TEST(rows_name_the_examples)
     fill_images(&m);
     rf_dataset *d = arrays_of(&m, false), *rows;
     STEP(d, rf_dataset_skip(d, 3, NEXT));
-    STEP(d, rf_dataset_shuffle(d, 11, 4, true, NEXT)); /* in a buffer */
+    STEP(d, rf_dataset_shuffle(d, 11, 4, RF_SHUFFLE_EACH_PASS, NEXT)); /* in a buffer */
     STEP(d, rf_dataset_repeat(d, 2, NEXT));
-    STEP(d, rf_dataset_batch(d, BATCH, false, NEXT));
+    STEP(d, rf_dataset_batch(d, BATCH, RF_REMAINDER_KEEP, NEXT));
     rf_row_source source;
     OK(rf_dataset_rows(d, &source, &rows));
     assert_int_equal(rf_dataset_cardinality(rows), rf_dataset_cardinality(d));
@@ -199,8 +199,8 @@ static void takes_examples(rf_strategy *strategy)
     OK(rf_dataset_from_arrays(&(rf_dataset_arrays_params){ .arrays = arrays, .num_arrays = 6 }, &d));
     STEP(d, rf_dataset_map_scale_u8(d, 0, NEXT));
     STEP(d, rf_dataset_map_one_hot(d, 5, CLASSES, NEXT));
-    STEP(d, rf_dataset_shuffle(d, EXAMPLES, 4, true, NEXT));
-    STEP(d, rf_dataset_batch(d, BATCH, false, NEXT));
+    STEP(d, rf_dataset_shuffle(d, EXAMPLES, 4, RF_SHUFFLE_EACH_PASS, NEXT));
+    STEP(d, rf_dataset_batch(d, BATCH, RF_REMAINDER_KEEP, NEXT));
     taker k = { NULL };
     rf_device_data *kept;
     OK(rf_device_data_create(strategy, d, &(rf_device_data_params){ .policy = RF_DEVICE_CACHE_ON }, &kept));
@@ -315,7 +315,7 @@ static void falls_back(rf_strategy *strategy)
     rf_dataset *d = arrays_of(&m, false);
     STEP(d, rf_dataset_map_scale_u8(d, 0, NEXT));
     STEP(d, rf_dataset_cache(d, NEXT));
-    STEP(d, rf_dataset_batch(d, BATCH, false, NEXT));
+    STEP(d, rf_dataset_batch(d, BATCH, RF_REMAINDER_KEEP, NEXT));
     trainer t;
     open_trainer(strategy, &t, 1);
     rf_fit_params params = { .data = d, .device_cache = RF_DEVICE_CACHE_AUTO };

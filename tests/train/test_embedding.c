@@ -32,7 +32,7 @@ static rf_dataset *make_dataset(app *a)
     const rf_array arrays[2] = { array_i32(RF_SHAPE(N, WORDS), a->words), array_i32(RF_SHAPE(N), a->labels) };
     rf_dataset *slices, *data;
     OK(rf_dataset_from_arrays(&(rf_dataset_arrays_params){ .arrays = arrays, .num_arrays = 2 }, &slices));
-    OK(rf_dataset_batch(slices, BATCH, false, &data));
+    OK(rf_dataset_batch(slices, BATCH, RF_REMAINDER_KEEP, &data));
     rf_dataset_destroy(&slices);
     return data;
 }
@@ -115,7 +115,7 @@ static void trains(rf_strategy *strategy)
     app a;
     float expected[N * CLASSES], table[VOCABULARY * WIDTH];
     open_app(strategy, &a);
-    assert_int_equal(rf_model_count_params(a.model), VOCABULARY * WIDTH + WORDS * WIDTH * CLASSES + CLASSES);
+    assert_int_equal(rf_model_num_params(a.model), VOCABULARY * WIDTH + WORDS * WIDTH * CLASSES + CLASSES);
     OK(rf_variable_read(rf_model_variables(a.model).items[0], table));
     for (int i = 0; i < VOCABULARY * WIDTH; i++) assert_true(fabsf(table[i]) <= 0.05f);
     const double before = loss_of(a.model, a.data);
@@ -182,7 +182,7 @@ static void builds_for_indices(rf_strategy *strategy)
     FAILS(rf_model_build(model, RF_SHAPE(3)), RF_ERROR_INVALID_ARGUMENT, "layer 'words' takes i32 indices, got f32 [");
     OK(rf_model_build_for(model, RF_I32, RF_SHAPE(3)));
     OK(rf_model_build(model, RF_SHAPE(3)));
-    assert_int_equal(rf_model_count_params(model), 14);
+    assert_int_equal(rf_model_num_params(model), 14);
     FAILS(rf_model_build_for(model, RF_F32, RF_SHAPE(3)), RF_ERROR_INVALID_ARGUMENT, "was built for i32, not f32");
     FAILS(rf_model_build_for(model, RF_DTYPE_COUNT, RF_SHAPE(3)), RF_ERROR_INVALID_ARGUMENT, "does not exist");
     rf_model_destroy(&model);

@@ -94,8 +94,8 @@ static rf_dataset *open_data(void)
     const rf_array arrays[] = { array_f32(RF_SHAPE(EXAMPLES, FEATURES), x), array_i32(RF_SHAPE(EXAMPLES), y) };
     rf_dataset *examples, *shuffled, *batches;
     OK(rf_dataset_from_arrays(&(rf_dataset_arrays_params){ .arrays = arrays, .num_arrays = 2 }, &examples));
-    OK(rf_dataset_shuffle(examples, EXAMPLES, 5, true, &shuffled));
-    OK(rf_dataset_batch(shuffled, BATCH, false, &batches));
+    OK(rf_dataset_shuffle(examples, EXAMPLES, 5, RF_SHUFFLE_EACH_PASS, &shuffled));
+    OK(rf_dataset_batch(shuffled, BATCH, RF_REMAINDER_KEEP, &batches));
     rf_dataset_destroy(&examples);
     rf_dataset_destroy(&shuffled);
     return batches;
@@ -115,7 +115,9 @@ static void open_trainer(rf_strategy *strategy, trainer *t, uint32_t steps_per_e
     OK(rf_layer_dropout(0.2f, 11, &l[n++]));
     OK(rf_layer_dense(&(rf_dense_params){ .units = CLASSES }, &l[n++]));
     OK(rf_model_create_sequential(strategy, l, n, NULL, &t->model));
-    const rf_schedule decay = { .kind = RF_SCHEDULE_EXPONENTIAL_DECAY, .initial = 0.02, .rate = 0.9, .decay_steps = 3 };
+    const rf_schedule decay = {
+        .kind = RF_SCHEDULE_EXPONENTIAL_DECAY, .initial = 0.02, .decay_rate = 0.9, .decay_steps = 3
+    };
     OK(rf_optimizer_create(strategy,
                            &(rf_optimizer_params){ .kind = RF_OPTIMIZER_ADAM,
                                                    .schedule = &decay,

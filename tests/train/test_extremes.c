@@ -73,7 +73,7 @@ static rf_result scores_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, v
     const rf_tensor y = rf_cast(t, rf_attention(t, cast[0], cast[1], cast[2], &params), RF_F32);
     const int64_t begin[4] = { 0 }, end[4] = { 1, 1, 1, 1 };
     out[0] = rf_slice(t, y, begin, end, NULL, 4);
-    return rf_gradients(t, rf_reduce_sum(t, out[0], NULL, 0, false), x, 3, &out[1]);
+    return rf_gradients(t, rf_reduce_sum(t, out[0], NULL, 0, RF_DROP_DIMS), x, 3, &out[1]);
 }
 
 /* By the definition, with what the largest score is taken off first. */
@@ -194,12 +194,12 @@ static rf_tensor huber(rf_trace *t, rf_tensor a, rf_tensor b)
 
 static rf_tensor cross_entropy(rf_trace *t, rf_tensor a, rf_tensor b)
 {
-    return rf_binary_crossentropy(t, a, b, false);
+    return rf_binary_crossentropy(t, a, b, RF_PROBABILITIES);
 }
 
 static rf_tensor cross_entropy_of_logits(rf_trace *t, rf_tensor a, rf_tensor b)
 {
-    return rf_binary_crossentropy(t, a, b, true);
+    return rf_binary_crossentropy(t, a, b, RF_LOGITS);
 }
 
 static rf_tensor variance_of(rf_trace *t, rf_tensor a, rf_tensor b)
@@ -207,7 +207,7 @@ static rf_tensor variance_of(rf_trace *t, rf_tensor a, rf_tensor b)
     const int32_t last = -1;
     rf_tensor mean, variance;
     (void)a;
-    rf_moments(t, b, &last, 1, false, &mean, &variance);
+    rf_moments(t, b, &last, 1, RF_DROP_DIMS, &mean, &variance);
     return variance;
 }
 
@@ -217,7 +217,7 @@ static rf_result narrow_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, v
     const rf_tensor a = constant(t, n->shape, n->a), b = constant(t, n->shape, n->b);
     (void)in;
     out[0] = rf_cast(t, n->compute(t, rf_cast(t, a, n->stored), rf_cast(t, b, n->stored)), RF_F32);
-    return rf_gradients(t, rf_reduce_sum(t, out[0], NULL, 0, false), &b, 1, &out[1]);
+    return rf_gradients(t, rf_reduce_sum(t, out[0], NULL, 0, RF_DROP_DIMS), &b, 1, &out[1]);
 }
 
 /* Numbers that 16 bits hold exactly, so that nothing but what happens on the way could make a difference. */
@@ -337,9 +337,9 @@ static rf_result products_step(rf_trace *t, const rf_tensor *in, rf_tensor *out,
     const bool exclusive = n->shape.dim[0], reverse = n->shape.dim[1];
     (void)in;
     /* The weights come in by the gradient alone: products that are not finite times 0 are not numbers. */
-    const rf_tensor y = rf_cumprod(t, x, exclusive, reverse);
+    const rf_tensor y = rf_cumprod(t, x, (rf_scan_form)(exclusive | reverse << 1));
     const rf_tensor loss = rf_where(t, weights, rf_multiply(t, y, weights), rf_constant(t, 0));
-    return rf_gradients(t, rf_reduce_sum(t, loss, NULL, 0, false), &x, 1, out);
+    return rf_gradients(t, rf_reduce_sum(t, loss, NULL, 0, RF_DROP_DIMS), &x, 1, out);
 }
 
 /* *size: of the addends. */
@@ -429,7 +429,7 @@ static rf_result larger_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, v
     const numbers *n = user;
     const rf_tensor x[2] = { constant(t, n->shape, n->a), constant(t, n->shape, n->b) };
     (void)in;
-    rf_gradients(t, rf_reduce_sum(t, n->compute(t, x[0], x[1]), NULL, 0, false), x, 2, out);
+    rf_gradients(t, rf_reduce_sum(t, n->compute(t, x[0], x[1]), NULL, 0, RF_DROP_DIMS), x, 2, out);
     return rf_trace_status(t);
 }
 
@@ -476,13 +476,13 @@ static rf_result second_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, v
     rf_tensor mean, variance, first;
     (void)in;
     if (n->b) {
-        mean = rf_reduce_mean(t, x, &axis, 1, true);
-        variance = rf_reduce_mean(t, rf_square(t, rf_subtract(t, x, mean)), &axis, 1, true);
+        mean = rf_reduce_mean(t, x, &axis, 1, RF_KEEP_DIMS);
+        variance = rf_reduce_mean(t, rf_square(t, rf_subtract(t, x, mean)), &axis, 1, RF_KEEP_DIMS);
     } else {
-        rf_moments(t, x, &axis, 1, true, &mean, &variance);
+        rf_moments(t, x, &axis, 1, RF_KEEP_DIMS, &mean, &variance);
     }
-    rf_gradients(t, rf_reduce_sum(t, rf_multiply(t, mean, variance), NULL, 0, false), &x, 1, &first);
-    return rf_gradients(t, rf_reduce_sum(t, rf_square(t, first), NULL, 0, false), &x, 1, out);
+    rf_gradients(t, rf_reduce_sum(t, rf_multiply(t, mean, variance), NULL, 0, RF_DROP_DIMS), &x, 1, &first);
+    return rf_gradients(t, rf_reduce_sum(t, rf_square(t, first), NULL, 0, RF_DROP_DIMS), &x, 1, out);
 }
 
 static void second_order(rf_strategy *strategy)
@@ -557,7 +557,7 @@ static void decoding(rf_strategy *strategy)
 static rf_result mistaken_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *user)
 {
     (void)user;
-    out[0] = rf_matmul(t, in[0], in[0], false, false);
+    out[0] = rf_matmul(t, in[0], in[0], RF_TRANSPOSE_NONE);
     return rf_trace_status(t);
 }
 
@@ -567,7 +567,7 @@ static rf_result either_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, v
 {
     if (rf_tensor_shape(t, in[0]).dim[0] == *(const int *)user)
         return rf_trace_fail(t, RF_ERROR_INVALID_ARGUMENT, "refused");
-    out[0] = rf_reduce_sum(t, in[0], NULL, 0, false);
+    out[0] = rf_reduce_sum(t, in[0], NULL, 0, RF_DROP_DIMS);
     return rf_trace_status(t);
 }
 

@@ -28,10 +28,10 @@ static void open_problem(problem *p)
                                 array_f32(RF_SHAPE(EXAMPLES), p->weight) };
     rf_dataset *slices;
     OK(rf_dataset_from_arrays(&(rf_dataset_arrays_params){ .arrays = arrays, .num_arrays = 2 }, &slices));
-    OK(rf_dataset_batch(slices, BATCH, false, &p->data));
+    OK(rf_dataset_batch(slices, BATCH, RF_REMAINDER_KEEP, &p->data));
     rf_dataset_destroy(&slices);
     OK(rf_dataset_from_arrays(&(rf_dataset_arrays_params){ .arrays = arrays, .num_arrays = 3 }, &slices));
-    OK(rf_dataset_batch(slices, BATCH, false, &p->weighted));
+    OK(rf_dataset_batch(slices, BATCH, RF_REMAINDER_KEEP, &p->weighted));
     rf_dataset_destroy(&slices);
 }
 
@@ -191,7 +191,7 @@ static void from_probabilities(rf_strategy *strategy)
     const rf_array arrays[] = { array_f32(RF_SHAPE(EXAMPLES, FEATURES), p.x), array_i32(RF_SHAPE(EXAMPLES), p.y) };
     OK(rf_dataset_from_arrays(&(rf_dataset_arrays_params){ .arrays = arrays, .num_arrays = 2 }, &slices));
     OK(rf_dataset_map_one_hot(slices, 1, CLASSES, &one_hot));
-    OK(rf_dataset_batch(one_hot, 25, false, &data));
+    OK(rf_dataset_batch(one_hot, 25, RF_REMAINDER_KEEP, &data));
     rf_layer *l[1];
     OK(rf_layer_dense(&(rf_dense_params){ .units = CLASSES, .activation = RF_ACTIVATION_SOFTMAX }, &l[0]));
     rf_model *model;
@@ -403,7 +403,7 @@ static rf_dataset *make_batches(float *x, int32_t *labels)
     const rf_array arrays[] = { array_f32(RF_SHAPE(EXAMPLES, FEATURES), x), array_i32(RF_SHAPE(EXAMPLES), labels) };
     rf_dataset *slices, *data;
     OK(rf_dataset_from_arrays(&(rf_dataset_arrays_params){ .arrays = arrays, .num_arrays = 2 }, &slices));
-    OK(rf_dataset_batch(slices, BATCH, false, &data));
+    OK(rf_dataset_batch(slices, BATCH, RF_REMAINDER_KEEP, &data));
     rf_dataset_destroy(&slices);
     return data;
 }
@@ -463,7 +463,7 @@ static void csv_log(rf_strategy *strategy)
     assert_true(fd >= 0);
     close(fd);
     rf_callback *callback;
-    OK(rf_callback_csv_log(path, false, &callback));
+    OK(rf_callback_csv_log(path, RF_CSV_LOG_REPLACE, &callback));
     OK(rf_model_fit(t.model,
                     &(rf_fit_params){ .data = t.problem.data, .epochs = 2, .callbacks = &callback, .num_callbacks = 1 },
                     NULL));
@@ -514,7 +514,7 @@ static void lengths(rf_strategy *strategy)
                                                  .spec = {
                                                      2, { RF_F32, RF_I32 }, { RF_SHAPE(FEATURES), RF_SCALAR_SHAPE } } };
     OK(rf_dataset_from_generator(&params, &generated));
-    OK(rf_dataset_batch(generated, 16, false, &batched));
+    OK(rf_dataset_batch(generated, 16, RF_REMAINDER_KEEP, &batched));
     assert_int_equal(rf_dataset_cardinality(batched), RF_CARDINALITY_UNKNOWN);
     int64_t seen[2] = { 0 };
     rf_callback *callback;

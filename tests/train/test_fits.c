@@ -37,9 +37,9 @@ static void line_open(line *l, float x_of, double rate, float dropout)
     if (!l->strategy) SKIP("not installed: llvmpipe");
     rf_strategy_set_seed(l->strategy, 3);
     OK(rf_dataset_from_arrays(&(rf_dataset_arrays_params){ .arrays = arrays, .num_arrays = 2 }, &examples));
-    OK(rf_dataset_shuffle(examples, EXAMPLES, 5, true, &order));
-    OK(rf_dataset_batch(order, 1, false, &l->shuffled));
-    OK(rf_dataset_batch(examples, EXAMPLES, false, &l->data));
+    OK(rf_dataset_shuffle(examples, EXAMPLES, 5, RF_SHUFFLE_EACH_PASS, &order));
+    OK(rf_dataset_batch(order, 1, RF_REMAINDER_KEEP, &l->shuffled));
+    OK(rf_dataset_batch(examples, EXAMPLES, RF_REMAINDER_KEEP, &l->data));
     rf_dataset_destroy(&examples);
     rf_dataset_destroy(&order);
     rf_layer *layers[2];
@@ -368,7 +368,7 @@ static void evaluate(rf_strategy *strategy, bool binary, ending end, bool from_l
                                                                                : array_f32(RF_SHAPE(ROWS, 2), hot) };
         rf_dataset *examples, *data;
         OK(rf_dataset_from_arrays(&(rf_dataset_arrays_params){ .arrays = arrays, .num_arrays = 2 }, &examples));
-        OK(rf_dataset_batch(examples, ROWS, false, &data));
+        OK(rf_dataset_batch(examples, ROWS, RF_REMAINDER_KEEP, &data));
         const rf_activation activation = binary ? RF_ACTIVATION_SIGMOID : RF_ACTIVATION_SOFTMAX;
         rf_layer *layer;
         OK(rf_layer_activation(end == PROBABILITIES ? activation : RF_ACTIVATION_LINEAR, &layer));

@@ -43,7 +43,7 @@ static rf_model *build_language_model(rf_strategy *strategy)
     rf_model *model;
     rf_layer *embedding, *head, *positions, *sines, *padding;
     OK(rf_layer_embedding(&(rf_embedding_params){ .input_dim = TOKENS, .output_dim = WIDTH }, &embedding));
-    OK(rf_layer_embedding_head(embedding, false, NULL, &head));
+    OK(rf_layer_embedding_head(embedding, RF_WITH_BIAS, NULL, &head));
     OK(rf_layer_position_embedding(LENGTH + 2, NULL, NULL, &positions));
     OK(rf_layer_sine_position_encoding(50, &sines));
     OK(rf_layer_not_equal(0, &padding));
@@ -78,7 +78,7 @@ static rf_tensor losses_of(rf_trace *t, void *model, const rf_tensor *in)
     rf_tensor logits;
     (void)rf_model_apply(t, model, in, 2, RF_TRAINING, &logits, 1);
     const int32_t places[] = { 1 };
-    return rf_reduce_mean(t, rf_sparse_categorical_crossentropy(t, in[2], logits, true), places, 1, false);
+    return rf_reduce_mean(t, rf_sparse_categorical_crossentropy(t, in[2], logits, RF_LOGITS), places, 1, RF_DROP_DIMS);
 }
 
 static const trajectory_network network = { .create = create, .losses = losses_of };
@@ -98,7 +98,7 @@ static rf_dataset *sequences(void)
     fill_sequences(tokens, seen);
     const rf_array arrays[] = { array_i32(RF_SHAPE(6, LENGTH), tokens), array_i32(RF_SHAPE(6, SEEN), seen) };
     OK(rf_dataset_from_arrays(&(rf_dataset_arrays_params){ .arrays = arrays, .num_arrays = 2 }, &data));
-    OK(rf_dataset_batch(data, 4, false, &batched));
+    OK(rf_dataset_batch(data, 4, RF_REMAINDER_KEEP, &batched));
     rf_dataset_destroy(&data);
     return batched;
 }
@@ -178,7 +178,7 @@ static rf_dataset *examples(void)
     const rf_array arrays[] = { array_f32(RF_SHAPE(EXAMPLES, FEATURES), x), array_i32(RF_SHAPE(EXAMPLES), label),
                                 array_f32(RF_SHAPE(EXAMPLES, 1), target) };
     OK(rf_dataset_from_arrays(&(rf_dataset_arrays_params){ .arrays = arrays, .num_arrays = 3 }, &data));
-    OK(rf_dataset_batch(data, 8, false, &batched));
+    OK(rf_dataset_batch(data, 8, RF_REMAINDER_KEEP, &batched));
     rf_dataset_destroy(&data);
     return batched;
 }
@@ -419,7 +419,7 @@ static void mistakes_of_layers(rf_strategy *strategy)
               &(rf_multi_head_attention_params){ .num_heads = 1, .key_dim = 3, .rotary_base = 10 }, &layer),
           RF_ERROR_INVALID_ARGUMENT, "even key_dim");
     forward = dense(1, NULL);
-    FAILS(rf_layer_embedding_head(forward, false, NULL, &layer), RF_ERROR_INVALID_ARGUMENT, "of type Dense");
+    FAILS(rf_layer_embedding_head(forward, RF_WITH_BIAS, NULL, &layer), RF_ERROR_INVALID_ARGUMENT, "of type Dense");
     rf_layer_destroy(&forward);
 }
 TEST_ON_ONE(mistakes_of_layers)

@@ -33,7 +33,8 @@ static rf_tensor losses_of(rf_trace *t, void *made, const rf_tensor *in)
 {
     const rf_tensor logits = rf_model_call(t, gpt_model(made), in[0], RF_TRAINING);
     const int32_t positions = 1;
-    return rf_reduce_mean(t, rf_sparse_categorical_crossentropy(t, in[1], logits, true), &positions, 1, false);
+    return rf_reduce_mean(t, rf_sparse_categorical_crossentropy(t, in[1], logits, RF_LOGITS), &positions, 1,
+                          RF_DROP_DIMS);
 }
 
 /* As many steps as the program is asked for: with the validation layer in between all of them take long. */
@@ -54,7 +55,7 @@ static uint64_t count_created(rf_strategy *strategy, const gpt_config *config)
     gpt *g;
     OK(gpt_create(strategy, config, &g));
     OK(rf_model_build_for(gpt_model(g), RF_I32, RF_SHAPE(config->block)));
-    const uint64_t created = rf_model_count_params(gpt_model(g));
+    const uint64_t created = rf_model_num_params(gpt_model(g));
     gpt_destroy(&g);
     return created;
 }

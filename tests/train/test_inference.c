@@ -409,7 +409,7 @@ TEST(custom_models)
 static rf_tensor embed(rf_trace *t, rf_tensor x, void *user)
 {
     const int32_t *depth = user;
-    return rf_reduce_sum(t, rf_one_hot(t, x, *depth), (int32_t[]){ 1 }, 1, false);
+    return rf_reduce_sum(t, rf_one_hot(t, x, *depth), (int32_t[]){ 1 }, 1, RF_DROP_DIMS);
 }
 
 static rf_tensor take_words(rf_trace *t, rf_model *model, rf_tensor x, rf_mode mode, void *user)
@@ -465,7 +465,7 @@ static rf_metric *metric;
 static rf_tensor count_calls(rf_trace *t, rf_tensor x, void *user)
 {
     (void)user;
-    (void)rf_metric_update(t, metric, (rf_tensor){ 0 }, rf_reduce_sum(t, x, (int32_t[]){ 1 }, 1, false),
+    (void)rf_metric_update(t, metric, (rf_tensor){ 0 }, rf_reduce_sum(t, x, (int32_t[]){ 1 }, 1, RF_DROP_DIMS),
                            (rf_tensor){ 0 });
     return x;
 }
@@ -473,7 +473,7 @@ static rf_tensor count_calls(rf_trace *t, rf_tensor x, void *user)
 static rf_tensor over_batch(rf_trace *t, rf_tensor x, void *user)
 {
     (void)user;
-    return rf_reduce_mean(t, x, (int32_t[]){ 0 }, 1, false);
+    return rf_reduce_mean(t, x, (int32_t[]){ 0 }, 1, RF_DROP_DIMS);
 }
 
 TEST(refusals)
@@ -490,7 +490,7 @@ TEST(refusals)
     rf_strategy *one = open_devices("llvmpipe");
     if (!one) SKIP("not installed: llvmpipe");
     const rf_shape input = RF_SHAPE(3);
-    OK(rf_metric_create(one, RF_METRIC_MEAN, NULL, &metric));
+    OK(rf_metric_create(one, &(rf_metric_params){ .kind = RF_METRIC_MEAN }, &metric));
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         rf_layer *layer;
         rf_model *model;

@@ -83,7 +83,7 @@ static rf_result train_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, vo
     rf_tensor y[2];
     (void)rf_model_apply(t, w->model, in, 2, RF_TRAINING, y, 2);
     const rf_tensor rated = rf_mean_squared_error(t, rf_reshape(t, in[2], RF_SHAPE(-1, 1)), y[0]);
-    const rf_tensor classified = rf_sparse_categorical_crossentropy(t, in[3], y[1], true);
+    const rf_tensor classified = rf_sparse_categorical_crossentropy(t, in[3], y[1], RF_LOGITS);
     out[0] =
         rf_compute_average_loss(t, rf_add(t, rf_multiply(t, rated, rf_constant(t, rating_weight)), classified), NULL);
     return rf_optimizer_minimize(t, w->optimizer, out[0], rf_model_variables(w->model));
@@ -95,7 +95,7 @@ static void train(rf_strategy *strategy, double *losses)
     rf_function *step;
     open_towers(strategy, &w);
     OK(rf_model_build_inputs(w.model, &spec));
-    assert_int_equal(rf_model_count_params(w.model), 344);
+    assert_int_equal(rf_model_num_params(w.model), 344);
     OK(rf_function_create(
         strategy, &(rf_function_params){ .step = train_step, .user = &w, .num_outputs = 1, .training = true }, &step));
     trajectory_assign(&trajectory_reference, w.model);
@@ -142,7 +142,7 @@ static rf_dataset *make_data(const uint32_t *components, uint32_t count)
     }
     for (uint32_t i = 0; i < count; i++) arrays[i] = all[components[i]];
     OK(rf_dataset_from_arrays(&(rf_dataset_arrays_params){ .arrays = arrays, .num_arrays = count }, &slices));
-    OK(rf_dataset_batch(slices, BATCH, false, &data));
+    OK(rf_dataset_batch(slices, BATCH, RF_REMAINDER_KEEP, &data));
     rf_dataset_destroy(&slices);
     return data;
 }

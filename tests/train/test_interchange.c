@@ -194,7 +194,7 @@ TEST(other_types)
         rf_archive_entry e;
         float value = 1;
         OK(rf_safetensors_open(path, &file));
-        assert_int_equal(rf_safetensors_count(file), 3);
+        assert_int_equal(rf_safetensors_num_tensors(file), 3);
         for (uint64_t k = 0; k < 3; k++) {
             OK(rf_safetensors_entry_at(file, k, &e));
             const bool odd = strcmp(e.name, "odd") == 0;

@@ -238,7 +238,7 @@ static void builds(rf_strategy *strategy)
     OK(rf_model_builder_finish(&b, y, 3, NULL, &model));
     const rf_array example = array_f32(RF_SHAPE(1, LENGTH, WIDTH), x);
     OK(rf_dataset_from_arrays(&(rf_dataset_arrays_params){ .arrays = &example, .num_arrays = 1 }, &data));
-    OK(rf_dataset_batch(data, 1, false, &batches));
+    OK(rf_dataset_batch(data, 1, RF_REMAINDER_KEEP, &batches));
     OK(rf_model_predict_many(model, batches, is, 3));
     assert_true(rf_shape_equal(is[0].shape, RF_SHAPE(1, LENGTH, WIDTH)));
     assert_true(rf_shape_equal(is[1].shape, RF_SHAPE(1, HEADS, LENGTH, KEY)));

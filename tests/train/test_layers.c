@@ -32,8 +32,8 @@ static rf_model *image_model(rf_strategy *strategy)
         &(rf_depthwise_conv2d_params){
             .kernel_size = { 3 }, .depth_multiplier = 2, .conv.stride = { 2, 2 }, .activation = RF_ACTIVATION_SILU },
         &l[1]));
-    OK(rf_layer_p_relu(&(rf_p_relu_params){ .shared_axes = shared, .num_shared_axes = 2 }, &l[2]));
-    OK(rf_layer_up_sampling2d(factor, RF_INTERPOLATION_BILINEAR, &l[3]));
+    OK(rf_layer_prelu(&(rf_prelu_params){ .shared_axes = shared, .num_shared_axes = 2 }, &l[2]));
+    OK(rf_layer_upsample2d(factor, RF_INTERPOLATION_BILINEAR, &l[3]));
     OK(rf_layer_separable_conv2d(&(rf_separable_conv2d_params){ .filters = 6,
                                                                 .kernel_size = { 3, 2 },
                                                                 .depth_multiplier = 2,
@@ -41,7 +41,7 @@ static rf_model *image_model(rf_strategy *strategy)
                                                                 .activation = RF_ACTIVATION_GELU_TANH },
                                  &l[4]));
     OK(rf_layer_leaky_relu(0, &l[5]));
-    OK(rf_layer_up_sampling2d(NULL, RF_INTERPOLATION_NEAREST, &l[6]));
+    OK(rf_layer_upsample2d(NULL, RF_INTERPOLATION_NEAREST, &l[6]));
     OK(rf_layer_depthwise_conv2d(
         &(rf_depthwise_conv2d_params){ .kernel_size = { 2 },
                                        .conv = { .padding = RF_PADDING_SAME, .dilation = { 2, 2 } },
@@ -70,7 +70,7 @@ static rf_model *sequence_model(rf_strategy *strategy)
         &(rf_conv1d_layer_params){
             .filters = 8, .kernel_size = 4, .padding = RF_PADDING_SAME, .groups = 2, .activation = RF_ACTIVATION_SELU },
         &l[3]));
-    OK(rf_layer_p_relu(NULL, &l[4]));
+    OK(rf_layer_prelu(NULL, &l[4]));
     OK(rf_layer_avg_pool1d(&(rf_pool1d_params){ .window = 3, .stride = 2, .padding = RF_PADDING_SAME }, &l[5]));
     OK(rf_layer_conv1d(&(rf_conv1d_layer_params){ .filters = 12, .kernel_size = 2, .stride = 2, .no_bias = true },
                        &l[6]));
@@ -113,7 +113,7 @@ static void predict(rf_model *model, const rf_array *x, float *y)
     rf_dataset *slices, *data;
     rf_array is;
     OK(rf_dataset_from_arrays(&(rf_dataset_arrays_params){ .arrays = x, .num_arrays = 1 }, &slices));
-    OK(rf_dataset_batch(slices, 8, false, &data));
+    OK(rf_dataset_batch(slices, 8, RF_REMAINDER_KEEP, &data));
     OK(rf_model_predict(model, data, &is));
     assert_int_equal(rf_shape_count(is.shape), RESULTS);
     memcpy(y, is.data, RESULTS * sizeof(*y));
@@ -287,7 +287,7 @@ ON_TWO(disturbs)
 static rf_result slope_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *user)
 {
     out[0] = rf_model_call(t, user, in[0], RF_TRAINING);
-    return rf_gradients(t, rf_reduce_sum(t, out[0], NULL, 0, false), in, 1, &out[1]);
+    return rf_gradients(t, rf_reduce_sum(t, out[0], NULL, 0, RF_DROP_DIMS), in, 1, &out[1]);
 }
 
 static void disturb_twice(rf_strategy *strategy, rf_layer *layer, float *x, float y[2][COUNT], float *slope)
@@ -393,9 +393,9 @@ static void refuses_inputs(rf_strategy *strategy)
     refuse_input(strategy, l, RF_F32, RF_SHAPE(4, 4), "needs images [n, height, width, channels], got [");
     OK(rf_layer_zero_padding2d((const int32_t[]){ INT32_MAX, INT32_MAX, INT32_MAX, INT32_MAX }, &l));
     refuse_input(strategy, l, RF_F32, RF_SHAPE(4, 4, 1), "layer 'zero_padding2d' cannot add so many zeros");
-    OK(rf_layer_up_sampling2d(NULL, RF_INTERPOLATION_NEAREST, &l));
+    OK(rf_layer_upsample2d(NULL, RF_INTERPOLATION_NEAREST, &l));
     refuse_input(strategy, l, RF_F32, RF_SHAPE(4, 4), "layer 'up_sampling2d' needs images");
-    OK(rf_layer_p_relu(&(rf_p_relu_params){ .shared_axes = &third, .num_shared_axes = 1 }, &l));
+    OK(rf_layer_prelu(&(rf_prelu_params){ .shared_axes = &third, .num_shared_axes = 1 }, &l));
     refuse_input(strategy, l, RF_F32, RF_SHAPE(4, 4), "layer 'p_re_lu' shares alpha along axis 3, which its input");
     OK(rf_layer_spatial_dropout2d(0.5f, 0, &l));
     refuse_input(strategy, l, RF_F32, RF_SHAPE(4, 4), "layer 'spatial_dropout2d' needs images");
@@ -404,7 +404,7 @@ static void refuses_inputs(rf_strategy *strategy)
     OK(rf_layer_depthwise_conv2d(&(rf_depthwise_conv2d_params){ .kernel_size = { 2 } }, &l));
     refuse_other(strategy, l, RF_SHAPE(4, 4, 2), RF_SHAPE(2, 4, 4, 3),
                  "layer 'depthwise_conv2d' was built for 2 channels, got [");
-    OK(rf_layer_p_relu(NULL, &l));
+    OK(rf_layer_prelu(NULL, &l));
     refuse_other(strategy, l, RF_SHAPE(4, 2), RF_SHAPE(2, 3, 2),
                  "layer 'p_re_lu' was built with slopes [4,2], which do");
     OK(rf_layer_gaussian_noise(1, 0, &l));
@@ -486,12 +486,12 @@ static void refuses_params(void **state)
     REFUSES(rf_layer_separable_conv2d(&(rf_separable_conv2d_params){ .kernel_size = { 3 } }, &l),
             "rf_layer_separable_conv2d: filters is 0, must be positive");
     REFUSES(rf_layer_zero_padding2d(negative, &l), "rf_layer_zero_padding2d: padding[3] is -1");
-    REFUSES(rf_layer_up_sampling2d(nothing, RF_INTERPOLATION_NEAREST, &l), "factor[1] is 0, must be 1 to 512");
-    REFUSES(rf_layer_up_sampling2d(NULL, (rf_interpolation)2, &l), "interpolation 2 does not exist");
+    REFUSES(rf_layer_upsample2d(nothing, RF_INTERPOLATION_NEAREST, &l), "factor[1] is 0, must be 1 to 512");
+    REFUSES(rf_layer_upsample2d(NULL, (rf_interpolation)2, &l), "interpolation 2 does not exist");
     REFUSES(rf_layer_leaky_relu(-1, &l), "rf_layer_leaky_relu: negative_slope -1");
-    REFUSES(rf_layer_p_relu(&(rf_p_relu_params){ .shared_axes = &batch_axis, .num_shared_axes = 1 }, &l),
-            "rf_layer_p_relu: shared_axes[0] is 0; axes are 1 to 5, or negative");
-    REFUSES(rf_layer_p_relu(&(rf_p_relu_params){ .num_shared_axes = 1 }, &l), "shared_axes is NULL");
+    REFUSES(rf_layer_prelu(&(rf_prelu_params){ .shared_axes = &batch_axis, .num_shared_axes = 1 }, &l),
+            "rf_layer_prelu: shared_axes[0] is 0; axes are 1 to 5, or negative");
+    REFUSES(rf_layer_prelu(&(rf_prelu_params){ .num_shared_axes = 1 }, &l), "shared_axes is NULL");
     REFUSES(rf_layer_gaussian_noise(-1, 0, &l), "rf_layer_gaussian_noise: stddev -1");
     REFUSES(rf_layer_gaussian_dropout(1, 0, &l), "rf_layer_gaussian_dropout: rate 1 is not in [0, 1)");
     REFUSES(rf_layer_spatial_dropout1d(-1, 0, &l), "rf_layer_spatial_dropout1d: rate -1 is not in [0, 1)");

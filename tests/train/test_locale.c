@@ -47,13 +47,13 @@ static void reads_settings(void)
     double share = 0;
     rf_compression kind;
     rf_layer *layer;
-    assert_true(rf_number_read("0.5 s", &end) == 0.5);
+    assert_true(rf_number_parse("0.5 s", &end) == 0.5);
     assert_string_equal(end, " s");
-    assert_true(rf_number_read("1,5", &end) == 1);
+    assert_true(rf_number_parse("1,5", &end) == 1);
     assert_string_equal(end, ",5");
-    assert_true(rf_number_read("none", &end) == 0);
+    assert_true(rf_number_parse("none", &end) == 0);
     assert_string_equal(end, "none");
-    assert_true(rf_number_read(NULL, &end) == 0 && !end);
+    assert_true(rf_number_parse(NULL, &end) == 0 && !end);
     OK(rf_compression_parse("top-k=0.25", &kind, &share));
     assert_true(share == 0.25);
     FAILS(rf_layer_leaky_relu(-0.5f, &layer), RF_ERROR_INVALID_ARGUMENT, "negative_slope -0.5 must");
@@ -100,8 +100,8 @@ static void writes_files(rf_strategy *strategy, const char *folder)
     snprintf(path, sizeof(path), "%s/log.csv", folder);
     snprintf(pattern, sizeof(pattern), "%s/model_{loss:.3f}", folder);
     OK(rf_dataset_from_arrays(&(rf_dataset_arrays_params){ .arrays = arrays, .num_arrays = 2 }, &all));
-    OK(rf_dataset_batch(all, 4, false, &batches));
-    OK(rf_callback_csv_log(path, false, &callbacks[0]));
+    OK(rf_dataset_batch(all, 4, RF_REMAINDER_KEEP, &batches));
+    OK(rf_callback_csv_log(path, RF_CSV_LOG_REPLACE, &callbacks[0]));
     OK(rf_callback_model_checkpoint(&(rf_model_checkpoint_params){ .path = pattern }, &callbacks[1]));
     OK(rf_model_fit(model, &(rf_fit_params){ .data = batches, .callbacks = callbacks, .num_callbacks = 2 }, NULL));
     FILE *file = fopen(path, "r");

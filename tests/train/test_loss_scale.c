@@ -62,7 +62,7 @@ static rf_result linear_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, v
     rf_variable *const items[] = { l->kernel, l->bias };
     const rf_variable_list list = { items, 2 };
     const rf_tensor targets[] = { rf_variable_tensor(t, l->kernel), rf_variable_tensor(t, l->bias) };
-    const rf_tensor p = rf_bias_add(t, rf_matmul(t, in[0], targets[0], false, false), targets[1]);
+    const rf_tensor p = rf_bias_add(t, rf_matmul(t, in[0], targets[0], RF_TRANSPOSE_NONE), targets[1]);
     out[0] = rf_compute_average_loss(t, rf_mean_squared_error(t, in[1], p), NULL);
     if (l->way == MINIMIZE) return rf_optimizer_minimize(t, l->optimizer, out[0], list);
     rf_tensor gradients[2];
@@ -205,7 +205,7 @@ static void all_optimizers(rf_strategy *strategy)
     static const rf_custom_optimizer own = { .name = "own", .update = own_update, .slots = &slot, .num_slots = 1 };
     static const rf_parameter_group groups[] = { { .names = "bias", .rate_factor = 0.5, .no_weight_decay = true } };
     static const rf_schedule falls = {
-        .kind = RF_SCHEDULE_EXPONENTIAL_DECAY, .initial = 0.1, .rate = 0.5, .decay_steps = 2
+        .kind = RF_SCHEDULE_EXPONENTIAL_DECAY, .initial = 0.1, .decay_rate = 0.5, .decay_steps = 2
     };
     static const struct {
         const char *name;
@@ -461,7 +461,7 @@ static void together(rf_strategy *strategy)
 {
     static const rf_loss_scale_params scale = { .initial = 1024, .growth_steps = EVERY };
     static const rf_schedule falls = {
-        .kind = RF_SCHEDULE_EXPONENTIAL_DECAY, .initial = 0.1, .rate = 0.5, .decay_steps = 2
+        .kind = RF_SCHEDULE_EXPONENTIAL_DECAY, .initial = 0.1, .decay_rate = 0.5, .decay_steps = 2
     };
     rf_optimizer_params params = { .kind = RF_OPTIMIZER_NADAM, .schedule = &falls, .loss_scale = &scale };
     compare_between(strategy, &params);
@@ -513,7 +513,7 @@ static size_t fit_network(rf_strategy *strategy, const rf_loss_scale_params *sca
     rf_dataset *raw, *data;
     rf_optimizer *optimizer;
     OK(rf_dataset_from_arrays(&(rf_dataset_arrays_params){ .arrays = arrays, .num_arrays = 2 }, &raw));
-    OK(rf_dataset_batch(raw, BATCH, false, &data));
+    OK(rf_dataset_batch(raw, BATCH, RF_REMAINDER_KEEP, &data));
     rf_strategy_set_seed(strategy, 5);
     rf_model *model = network(strategy);
     OK(rf_optimizer_create(strategy, &(rf_optimizer_params){ .kind = RF_OPTIMIZER_ADAM, .loss_scale = scale },
@@ -552,7 +552,7 @@ static rf_result unscaled_step(rf_trace *t, const rf_tensor *in, rf_tensor *out,
     linear *l = user;
     (void)out;
     const rf_tensor kernel = rf_variable_tensor(t, l->kernel);
-    const rf_tensor p = rf_matmul(t, in[0], kernel, false, false);
+    const rf_tensor p = rf_matmul(t, in[0], kernel, RF_TRANSPOSE_NONE);
     const rf_tensor loss = rf_compute_average_loss(t, rf_mean_squared_error(t, in[1], p), NULL);
     rf_tensor gradient;
     const rf_result r = rf_gradients(t, loss, &kernel, 1, &gradient);

@@ -184,7 +184,7 @@ static rf_result rank_two_step(rf_trace *t, const rf_tensor *in, rf_tensor *out,
     const rf_tensor losses = rf_square(t, in[2]);
     out[0] = rf_compute_average_loss(t, losses, NULL);
     out[1] = rf_compute_average_loss(t, losses, &(rf_average_loss_params){ .sample_weight = in[3] });
-    out[2] = rf_compute_average_loss(t, rf_reduce_sum(t, losses, NULL, 0, false), NULL);
+    out[2] = rf_compute_average_loss(t, rf_reduce_sum(t, losses, NULL, 0, RF_DROP_DIMS), NULL);
     return rf_trace_status(t);
 }
 
@@ -209,7 +209,7 @@ static void losses_of_any_rank(rf_strategy *strategy)
 static rf_result bad_weight_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *user)
 {
     (void)user;
-    const rf_tensor losses = rf_reduce_sum(t, in[2], (const int32_t[]){ 1 }, 1, false);
+    const rf_tensor losses = rf_reduce_sum(t, in[2], (const int32_t[]){ 1 }, 1, RF_DROP_DIMS);
     out[0] = rf_compute_average_loss(t, losses, &(rf_average_loss_params){ .sample_weight = in[2] });
     return rf_trace_status(t);
 }
@@ -243,9 +243,11 @@ static void bad_arguments(rf_strategy *strategy)
     refuse_step(&a, null_loss_step, "loss is NULL");
     refuse_step(&a, vector_scale_step, "rf_scale_regularization_loss: loss");
     refuse_step(&a, unset_step, "rf_add: a");
-    FAILS(rf_metric_create(NULL, RF_METRIC_MEAN, NULL, &a.metrics[0]), RF_ERROR_INVALID_ARGUMENT, "strategy");
-    FAILS(rf_metric_create(strategy, (rf_metric_kind)(RF_METRIC_NDCG + 1), NULL, &a.metrics[0]),
-          RF_ERROR_INVALID_ARGUMENT, "kind 17");
+    FAILS(rf_metric_create(NULL, &(rf_metric_params){ .kind = RF_METRIC_MEAN }, &a.metrics[0]),
+          RF_ERROR_INVALID_ARGUMENT, "strategy");
+    FAILS(
+        rf_metric_create(strategy, &(rf_metric_params){ .kind = (rf_metric_kind)(RF_METRIC_NDCG + 1) }, &a.metrics[0]),
+        RF_ERROR_INVALID_ARGUMENT, "kind 17");
     double value;
     FAILS(rf_metric_result(NULL, &value), RF_ERROR_INVALID_ARGUMENT, "metric");
     FAILS(rf_metric_reset(NULL), RF_ERROR_INVALID_ARGUMENT, "metric");
@@ -305,7 +307,9 @@ static void metrics(rf_strategy *strategy)
     fill_inputs(&in);
     for (int weighted = 0; weighted < 2; weighted++) {
         app a = { .strategy = strategy, .weighted = weighted };
-        for (int i = 0; i < 4; i++) OK(rf_metric_create(strategy, kinds[i], i == 3 ? "named" : NULL, &a.metrics[i]));
+        for (int i = 0; i < 4; i++)
+            OK(rf_metric_create(strategy, &(rf_metric_params){ .kind = kinds[i], .name = i == 3 ? "named" : NULL },
+                                &a.metrics[i]));
         assert_string_equal(rf_metric_name(a.metrics[0]), "sparse_categorical_accuracy");
         assert_string_equal(rf_metric_name(a.metrics[3]), "named");
         double value = 1.0;
@@ -337,7 +341,7 @@ static rf_result regularized_step(rf_trace *t, const rf_tensor *in, rf_tensor *o
     const rf_result r = rf_gradients(t, out[0], &kernel, 1, &gradient);
     if (r < 0) return r;
     /* A number that depends on every element of the gradient. */
-    out[1] = rf_reduce_sum(t, rf_multiply(t, gradient, kernel), NULL, 0, false);
+    out[1] = rf_reduce_sum(t, rf_multiply(t, gradient, kernel), NULL, 0, RF_DROP_DIMS);
     return rf_trace_status(t);
 }
 
@@ -371,12 +375,12 @@ static rf_result cumsum_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, v
 {
     (void)user;
     for (int i = 0; i < 4; i++) {
-        const rf_tensor sums = rf_cumsum(t, in[2], i & 1, i & 2);
-        out[i] = rf_reduce_sum(t, rf_multiply(t, sums, in[1]), NULL, 0, false);
+        const rf_tensor sums = rf_cumsum(t, in[2], (rf_scan_form)i);
+        out[i] = rf_reduce_sum(t, rf_multiply(t, sums, in[1]), NULL, 0, RF_DROP_DIMS);
         rf_tensor gradient;
         const rf_result r = rf_gradients(t, out[i], &in[2], 1, &gradient);
         if (r < 0) return r;
-        out[4 + i] = rf_reduce_sum(t, rf_multiply(t, gradient, in[2]), NULL, 0, false);
+        out[4 + i] = rf_reduce_sum(t, rf_multiply(t, gradient, in[2]), NULL, 0, RF_DROP_DIMS);
     }
     return rf_trace_status(t);
 }
@@ -385,7 +389,7 @@ static rf_result scalar_cumsum_step(rf_trace *t, const rf_tensor *in, rf_tensor 
 {
     (void)user;
     (void)in;
-    out[0] = rf_cumsum(t, rf_constant(t, 1.0f), false, false);
+    out[0] = rf_cumsum(t, rf_constant(t, 1.0f), RF_SCAN_INCLUSIVE);
     return rf_trace_status(t);
 }
 
@@ -419,11 +423,11 @@ static rf_result cumprod_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, 
     (void)user;
     const rf_tensor x = rf_multiply(t, in[2], rf_subtract(t, rf_constant(t, 1.0f), in[1]));
     for (int i = 0; i < 4; i++) {
-        out[i] = rf_reduce_sum(t, rf_cumprod(t, x, i & 1, i & 2), NULL, 0, false);
+        out[i] = rf_reduce_sum(t, rf_cumprod(t, x, (rf_scan_form)i), NULL, 0, RF_DROP_DIMS);
         rf_tensor gradient;
         const rf_result r = rf_gradients(t, out[i], &x, 1, &gradient);
         if (r < 0) return r;
-        out[4 + i] = rf_reduce_sum(t, rf_multiply(t, gradient, in[2]), NULL, 0, false);
+        out[4 + i] = rf_reduce_sum(t, rf_multiply(t, gradient, in[2]), NULL, 0, RF_DROP_DIMS);
     }
     return rf_trace_status(t);
 }
@@ -470,12 +474,12 @@ static rf_result slice_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, vo
     (void)user;
     static const int64_t begin[] = { 0, -2 }, end[] = { INT64_MAX, INT64_MIN }, step[] = { 1, -2 };
     const rf_tensor y = rf_slice(t, in[2], begin, end, step, 2); /* x[:, -2::-2] */
-    out[0] = rf_reduce_sum(t, rf_square(t, y), NULL, 0, false);
+    out[0] = rf_reduce_sum(t, rf_square(t, y), NULL, 0, RF_DROP_DIMS);
     rf_tensor gradient;
     const rf_result r = rf_gradients(t, out[0], &in[2], 1, &gradient);
     if (r < 0) return r;
-    out[1] = rf_reduce_sum(t, rf_multiply(t, gradient, in[2]), NULL, 0, false);
-    out[2] = rf_reduce_sum(t, rf_slice(t, in[2], NULL, NULL, NULL, 0), NULL, 0, false);
+    out[1] = rf_reduce_sum(t, rf_multiply(t, gradient, in[2]), NULL, 0, RF_DROP_DIMS);
+    out[2] = rf_reduce_sum(t, rf_slice(t, in[2], NULL, NULL, NULL, 0), NULL, 0, RF_DROP_DIMS);
     return rf_trace_status(t);
 }
 
@@ -539,14 +543,14 @@ static rf_result gather_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, v
 {
     const gathering *g = user;
     const rf_tensor table = rf_variable_tensor(t, g->table), rows = rf_gather(t, table, in[0], 0);
-    out[0] = rf_reduce_sum(t, rf_multiply(t, rows, in[2]), NULL, 0, false);
+    out[0] = rf_reduce_sum(t, rf_multiply(t, rows, in[2]), NULL, 0, RF_DROP_DIMS);
     rf_tensor gradient;
     const rf_result r = rf_gradients(t, out[0], &table, 1, &gradient);
     if (r < 0) return r;
-    out[1] = rf_reduce_sum(t, rf_multiply(t, gradient, rf_square(t, table)), NULL, 0, false);
+    out[1] = rf_reduce_sum(t, rf_multiply(t, gradient, rf_square(t, table)), NULL, 0, RF_DROP_DIMS);
     const rf_tensor positions = rf_reshape(t, in[0], RF_SHAPE(-1, 1));
     const rf_tensor own = rf_gather_positions(t, in[2], positions);
-    out[2] = rf_reduce_sum(t, own, NULL, 0, false);
+    out[2] = rf_reduce_sum(t, own, NULL, 0, RF_DROP_DIMS);
     return rf_trace_status(t);
 }
 
@@ -556,7 +560,7 @@ static rf_result missing_row_step(rf_trace *t, const rf_tensor *in, rf_tensor *o
     const rf_tensor two = rf_slice(t, rf_variable_tensor(t, g->table), (int64_t[]){ 0 }, (int64_t[]){ 2 }, NULL, 1);
     /* Some labels are larger. Numbers that are computed are not known before the step runs. */
     const rf_tensor rows = rf_cast(t, rf_multiply(t, rf_cast(t, in[0], RF_F32), rf_constant(t, 1)), RF_I32);
-    out[0] = rf_reduce_sum(t, rf_gather(t, two, rows, 0), NULL, 0, false);
+    out[0] = rf_reduce_sum(t, rf_gather(t, two, rows, 0), NULL, 0, RF_DROP_DIMS);
     return rf_trace_status(t);
 }
 
@@ -630,12 +634,12 @@ static rf_result cast_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, voi
     static const rf_dtype through[] = { RF_F16, RF_BF16, RF_I32 };
     for (int i = 0; i < 3; i++) {
         const rf_tensor y = rf_cast(t, rf_cast(t, x, through[i]), RF_F32);
-        const rf_tensor loss = rf_reduce_sum(t, rf_multiply(t, y, y), NULL, 0, false); /* its gradient: 2 y */
+        const rf_tensor loss = rf_reduce_sum(t, rf_multiply(t, y, y), NULL, 0, RF_DROP_DIMS); /* its gradient: 2 y */
         rf_tensor gradient;
         const rf_result r = rf_gradients(t, loss, &x, 1, &gradient);
         if (r < 0) return r;
-        out[2 * i] = rf_reduce_sum(t, rf_multiply(t, gradient, x), NULL, 0, false);
-        out[2 * i + 1] = rf_reduce_sum(t, rf_multiply(t, y, x), NULL, 0, false);
+        out[2 * i] = rf_reduce_sum(t, rf_multiply(t, gradient, x), NULL, 0, RF_DROP_DIMS);
+        out[2 * i + 1] = rf_reduce_sum(t, rf_multiply(t, y, x), NULL, 0, RF_DROP_DIMS);
     }
     return rf_trace_status(t);
 }

@@ -22,7 +22,7 @@ static void *create(rf_strategy *strategy)
 
 static rf_tensor losses_of(rf_trace *t, void *model, const rf_tensor *in)
 {
-    return rf_binary_crossentropy(t, in[1], rf_model_call(t, model, in[0], RF_TRAINING), true);
+    return rf_binary_crossentropy(t, in[1], rf_model_call(t, model, in[0], RF_TRAINING), RF_LOGITS);
 }
 
 static const trajectory_network network = { .create = create, .losses = losses_of };
@@ -33,10 +33,10 @@ static void size(rf_strategy *strategy)
 {
     rf_model *model;
     OK(lstm_create(strategy, &lstm_tutorial, &model));
-    assert_int_equal(rf_model_count_params(model), 138369);
+    assert_int_equal(rf_model_num_params(model), 138369);
     rf_model_destroy(&model);
     OK(lstm_create(strategy, &lstm_stacked, &model));
-    assert_int_equal(rf_model_count_params(model), 175489);
+    assert_int_equal(rf_model_num_params(model), 175489);
     rf_model_destroy(&model);
 }
 TEST_ON_ONE(size)

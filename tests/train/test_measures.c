@@ -102,7 +102,7 @@ static rf_result loss_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, voi
     rf_tensor gradient;
     const rf_result r = rf_gradients(t, out[0], &in[1], 1, &gradient);
     if (r < 0) return r;
-    out[1] = rf_reduce_sum(t, rf_multiply(t, gradient, columns), NULL, 0, false);
+    out[1] = rf_reduce_sum(t, rf_multiply(t, gradient, columns), NULL, 0, RF_DROP_DIMS);
     return rf_trace_status(t);
 }
 
@@ -151,7 +151,7 @@ static rf_result masked_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, v
     out[0] = rf_compute_weighted_loss(t, errors, in[2]);
     const rf_result r = rf_gradients(t, out[0], &in[1], 1, &gradient);
     if (r < 0) return r;
-    out[1] = rf_reduce_sum(t, gradient, NULL, 0, false);
+    out[1] = rf_reduce_sum(t, gradient, NULL, 0, RF_DROP_DIMS);
     return rf_trace_status(t);
 }
 
@@ -295,7 +295,7 @@ static void metric_values(rf_strategy *strategy)
     for (int weighted = 0; weighted < 2; weighted++) {
         meters m = { .weighted = weighted };
         rf_function *function;
-        for (int i = 0; i < NUM_METRICS; i++) OK(rf_metric_create_with(strategy, &metrics[i], &m.items[i]));
+        for (int i = 0; i < NUM_METRICS; i++) OK(rf_metric_create(strategy, &metrics[i], &m.items[i]));
         assert_string_equal(rf_metric_name(m.items[1]), "precision");
         assert_string_equal(rf_metric_name(m.items[4]), "first");
         OK(rf_function_create(strategy, &(rf_function_params){ .step = metric_step, .user = &m }, &function));
@@ -318,7 +318,7 @@ static void refused_metrics(rf_strategy *strategy)
         rf_metric_params params;
         const char *part;
     } cases[] = {
-        { { .kind = (rf_metric_kind)-1 }, "rf_metric_create_with: kind -1 does not exist" },
+        { { .kind = (rf_metric_kind)-1 }, "rf_metric_create: kind -1 does not exist" },
         { { .kind = RF_METRIC_RECALL, .threshold = 1 }, "threshold 1 is not in [0, 1)" },
         { { .kind = RF_METRIC_MEAN, .threshold = 0.5f }, "threshold is for binary accuracy" },
         { { .kind = RF_METRIC_MEAN_SQUARED_ERROR, .from_logits = true },
@@ -327,8 +327,8 @@ static void refused_metrics(rf_strategy *strategy)
     };
     rf_metric *metric;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
-        FAILS(rf_metric_create_with(strategy, &cases[i].params, &metric), RF_ERROR_INVALID_ARGUMENT, cases[i].part);
-    FAILS(rf_metric_create_with(strategy, NULL, &metric), RF_ERROR_INVALID_ARGUMENT, "params is NULL");
+        FAILS(rf_metric_create(strategy, &cases[i].params, &metric), RF_ERROR_INVALID_ARGUMENT, cases[i].part);
+    FAILS(rf_metric_create(strategy, NULL, &metric), RF_ERROR_INVALID_ARGUMENT, "params is NULL");
 }
 
 /* ---- fit and files ---- */
@@ -350,7 +350,7 @@ static void two_classes(rf_strategy *strategy)
     for (int i = 0; i < POINTS; i++) y[i] = x[2 * i] > x[2 * i + 1];
     const rf_array arrays[2] = { array_f32(RF_SHAPE(POINTS, 2), x), array_i32(RF_SHAPE(POINTS), y) };
     OK(rf_dataset_from_arrays(&(rf_dataset_arrays_params){ .arrays = arrays, .num_arrays = 2 }, &slices));
-    OK(rf_dataset_batch(slices, 8, false, &data));
+    OK(rf_dataset_batch(slices, 8, RF_REMAINDER_KEEP, &data));
     OK(rf_layer_dense(&(rf_dense_params){ .units = 1, .activation = RF_ACTIVATION_SIGMOID }, &layer));
     OK(rf_model_create_sequential(strategy, &layer, 1, &RF_SHAPE(2), &model));
     const rf_parameter_group group = { .names = "*kernel", .rate_factor = 2 };

@@ -86,7 +86,7 @@ static rf_dataset *dataset(void)
     rf_dataset *data, *batched;
     fill(values, arrays);
     OK(rf_dataset_from_arrays(&(rf_dataset_arrays_params){ .arrays = arrays, .num_arrays = NUM_INPUTS }, &data));
-    OK(rf_dataset_batch(data, EXAMPLES, false, &batched));
+    OK(rf_dataset_batch(data, EXAMPLES, RF_REMAINDER_KEEP, &batched));
     rf_dataset_destroy(&data);
     return batched;
 }
@@ -133,7 +133,7 @@ static rf_result gradient_step(rf_trace *t, const rf_tensor *in, rf_tensor *out,
 {
     rf_tensor y[NUM_OUTPUTS], loss = rf_constant(t, 0);
     (void)rf_model_apply(t, user, in, NUM_INPUTS, RF_TRAINING, y, NUM_OUTPUTS);
-    for (uint32_t o = 0; o < NUM_OUTPUTS; o++) loss = rf_add(t, loss, rf_reduce_sum(t, y[o], NULL, 0, false));
+    for (uint32_t o = 0; o < NUM_OUTPUTS; o++) loss = rf_add(t, loss, rf_reduce_sum(t, y[o], NULL, 0, RF_DROP_DIMS));
     return rf_gradients(t, loss, in, NUM_INPUTS, out);
 }
 
@@ -212,7 +212,7 @@ static rf_array predict_sequences(rf_model *model)
     for (uint32_t i = 0; i < EXAMPLES * STEPS * COLUMNS; i++) values[i] = number(0, i);
     const rf_array x = array_f32(RF_SHAPE(EXAMPLES, STEPS, COLUMNS), values);
     OK(rf_dataset_from_arrays(&(rf_dataset_arrays_params){ .arrays = &x, .num_arrays = 1 }, &data));
-    OK(rf_dataset_batch(data, EXAMPLES, false, &batched));
+    OK(rf_dataset_batch(data, EXAMPLES, RF_REMAINDER_KEEP, &batched));
     OK(rf_model_predict(model, batched, &y));
     rf_dataset_destroy(&batched);
     rf_dataset_destroy(&data);

@@ -206,7 +206,7 @@ static double expect(const inputs *batches, const rf_metric_params *p, bool weig
 
 static void make_meters(rf_strategy *strategy, meters *m, rf_function **function)
 {
-    for (int i = 0; i < NUM_METRICS; i++) OK(rf_metric_create_with(strategy, &metrics[i], &m->items[i]));
+    for (int i = 0; i < NUM_METRICS; i++) OK(rf_metric_create(strategy, &metrics[i], &m->items[i]));
     OK(rf_function_create(strategy, &(rf_function_params){ .step = metric_step, .user = m }, function));
 }
 
@@ -279,8 +279,8 @@ static void large_counts(rf_strategy *strategy)
     rf_metric *of[2];
     rf_function *function;
     double value;
-    OK(rf_metric_create(strategy, RF_METRIC_MEAN, NULL, &of[0]));
-    OK(rf_metric_create(strategy, RF_METRIC_AUC_ROC, NULL, &of[1]));
+    OK(rf_metric_create(strategy, &(rf_metric_params){ .kind = RF_METRIC_MEAN }, &of[0]));
+    OK(rf_metric_create(strategy, &(rf_metric_params){ .kind = RF_METRIC_AUC_ROC }, &of[1]));
     OK(rf_function_create(strategy, &(rf_function_params){ .step = count_step, .user = of }, &function));
     for (int run = 0; run < 3; run++) {
         run_once(strategy, function, &batch, NULL, 0);
@@ -329,7 +329,7 @@ static void documented_scores(rf_strategy *strategy)
         rf_function *function;
         double got[3];
         uint32_t count;
-        OK(rf_metric_create_with(
+        OK(rf_metric_create(
             strategy,
             &(rf_metric_params){
                 .kind = cases[i].kind, .average = cases[i].average, .threshold = cases[i].threshold, .num_classes = 3 },
@@ -374,7 +374,7 @@ static void fitted_classes(rf_strategy *strategy)
     rf_optimizer *optimizer;
     rf_callback *callback;
     OK(rf_dataset_from_arrays(&(rf_dataset_arrays_params){ .arrays = arrays, .num_arrays = 2 }, &slices));
-    OK(rf_dataset_batch(slices, 8, false, &data));
+    OK(rf_dataset_batch(slices, 8, RF_REMAINDER_KEEP, &data));
     OK(rf_layer_dense(&(rf_dense_params){ .units = 3 }, &layer));
     OK(rf_model_create_sequential(strategy, &layer, 1, &RF_SHAPE(3), &model));
     OK(rf_optimizer_create(strategy, &(rf_optimizer_params){ .kind = RF_OPTIMIZER_ADAM, .learning_rate = 0.1 },
@@ -500,7 +500,7 @@ static void refused_metrics(rf_strategy *strategy)
     };
     rf_metric *metric;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
-        FAILS(rf_metric_create_with(strategy, &cases[i].params, &metric), RF_ERROR_INVALID_ARGUMENT, cases[i].part);
+        FAILS(rf_metric_create(strategy, &cases[i].params, &metric), RF_ERROR_INVALID_ARGUMENT, cases[i].part);
 }
 
 ON_TWO(metric_values)

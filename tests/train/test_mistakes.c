@@ -24,7 +24,7 @@ static void open_problem(problem *p, int32_t classes)
     const rf_array arrays[] = { array_f32(RF_SHAPE(EXAMPLES, FEATURES), p->x), array_i32(RF_SHAPE(EXAMPLES), p->y) };
     rf_dataset *slices;
     OK(rf_dataset_from_arrays(&(rf_dataset_arrays_params){ .arrays = arrays, .num_arrays = 2 }, &slices));
-    OK(rf_dataset_batch(slices, BATCH, false, &p->data));
+    OK(rf_dataset_batch(slices, BATCH, RF_REMAINDER_KEEP, &p->data));
     rf_dataset_destroy(&slices);
 }
 
@@ -49,7 +49,7 @@ static rf_tensor normalise(rf_trace *t, rf_tensor x, void *user)
     (void)user;
     const int32_t last = -1;
     const rf_tensor e = rf_exp(t, x);
-    return rf_divide(t, e, rf_reduce_sum(t, e, &last, 1, true));
+    return rf_divide(t, e, rf_reduce_sum(t, e, &last, 1, RF_KEEP_DIMS));
 }
 
 static rf_model *make_model(rf_strategy *strategy, ending end, int32_t classes)
@@ -198,7 +198,7 @@ static void one_column(rf_strategy *strategy)
         rf_function *f;
         float predictions[BATCH] = { 0 };
         const rf_element batch = { 2, { array_f32(RF_SHAPE(BATCH, 1), predictions), array_i32(RF_SHAPE(BATCH), p.y) } };
-        OK(rf_metric_create(strategy, kinds[i], NULL, &metric));
+        OK(rf_metric_create(strategy, &(rf_metric_params){ .kind = kinds[i] }, &metric));
         OK(rf_function_create(strategy, &(rf_function_params){ .step = accuracy_step, .user = metric }, &f));
         FAILS(rf_strategy_run(strategy, f, &batch, NULL), RF_ERROR_INVALID_ARGUMENT, "have one column");
         rf_function_destroy(&f);
@@ -220,7 +220,7 @@ static rf_result evaluate_labels(rf_strategy *strategy, rf_loss_kind kind, rf_me
     rf_model *model;
     rf_logs logs;
     OK(rf_dataset_from_arrays(&(rf_dataset_arrays_params){ .arrays = arrays, .num_arrays = 2 }, &slices));
-    OK(rf_dataset_batch(slices, BATCH, false, &data));
+    OK(rf_dataset_batch(slices, BATCH, RF_REMAINDER_KEEP, &data));
     OK(rf_layer_dense(&(rf_dense_params){ .units = 4, .kernel_initializer = { .seed = 5 } }, &layer));
     OK(rf_model_create_sequential(strategy, &layer, 1, NULL, &model));
     OK(rf_optimizer_create(strategy, NULL, &compile.optimizer));
@@ -273,7 +273,7 @@ static void evaluate_says_so(rf_strategy *strategy)
     const rf_array arrays[] = { array_f32(RF_SHAPE(EXAMPLES, FEATURES), bad.x), array_i32(RF_SHAPE(EXAMPLES), bad.y) };
     rf_dataset *slices;
     OK(rf_dataset_from_arrays(&(rf_dataset_arrays_params){ .arrays = arrays, .num_arrays = 2 }, &slices));
-    OK(rf_dataset_batch(slices, BATCH, false, &bad.data));
+    OK(rf_dataset_batch(slices, BATCH, RF_REMAINDER_KEEP, &bad.data));
     rf_dataset_destroy(&slices);
 
     rf_model *model = make_model(strategy, LINEAR, 4);
@@ -469,7 +469,7 @@ TEST(counted_in_a_checkpoint)
 static rf_result mismatched_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *user)
 {
     (void)user;
-    out[0] = rf_reduce_sum(t, rf_mean_squared_error(t, in[0], in[1]), NULL, 0, false);
+    out[0] = rf_reduce_sum(t, rf_mean_squared_error(t, in[0], in[1]), NULL, 0, RF_DROP_DIMS);
     return rf_trace_status(t);
 }
 

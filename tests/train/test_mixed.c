@@ -50,7 +50,7 @@ static rf_dataset *bright_rows(void)
                                 array_i32(RF_SHAPE(IMAGES), labels) };
     rf_dataset *raw, *data;
     OK(rf_dataset_from_arrays(&(rf_dataset_arrays_params){ .arrays = arrays, .num_arrays = 2 }, &raw));
-    OK(rf_dataset_batch(raw, BATCH, false, &data));
+    OK(rf_dataset_batch(raw, BATCH, RF_REMAINDER_KEEP, &data));
     rf_dataset_destroy(&raw);
     return data;
 }
@@ -171,23 +171,23 @@ static rf_result types_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, vo
 {
     (void)user;
     const rf_tensor x = rf_cast(t, in[0], RF_F16), b = rf_cast(t, in[0], RF_BF16);
-    const rf_tensor vector = rf_reduce_mean(t, in[0], (const int32_t[]){ 0 }, 1, false);
+    const rf_tensor vector = rf_reduce_mean(t, in[0], (const int32_t[]){ 0 }, 1, RF_DROP_DIMS);
     assert_int_equal(rf_tensor_dtype(t, rf_add(t, x, x)), RF_F16);
     assert_int_equal(rf_tensor_dtype(t, rf_add(t, b, rf_constant(t, 1))), RF_BF16);
     assert_int_equal(rf_tensor_dtype(t, rf_multiply(t, vector, x)), RF_F16);
     assert_int_equal(rf_tensor_dtype(t, rf_add(t, x, in[0])), RF_F32);
-    assert_int_equal(rf_tensor_dtype(t, rf_matmul(t, x, x, true, false)), RF_F16);
-    assert_int_equal(rf_tensor_dtype(t, rf_matmul(t, in[0], x, true, false)), RF_F32);
+    assert_int_equal(rf_tensor_dtype(t, rf_matmul(t, x, x, RF_TRANSPOSE_A)), RF_F16);
+    assert_int_equal(rf_tensor_dtype(t, rf_matmul(t, in[0], x, RF_TRANSPOSE_A)), RF_F32);
     assert_int_equal(rf_tensor_dtype(t, rf_softmax(t, b)), RF_BF16);
-    assert_int_equal(rf_tensor_dtype(t, rf_reduce_sum(t, x, NULL, 0, false)), RF_F32);
+    assert_int_equal(rf_tensor_dtype(t, rf_reduce_sum(t, x, NULL, 0, RF_DROP_DIMS)), RF_F32);
     assert_int_equal(rf_tensor_dtype(t, rf_mean_squared_error(t, in[0], x)), RF_F32);
     /* The gradient comes through f16, and is f32 as what it is of. */
-    const rf_tensor loss = rf_reduce_sum(t, rf_square(t, rf_tanh(t, x)), NULL, 0, false);
+    const rf_tensor loss = rf_reduce_sum(t, rf_square(t, rf_tanh(t, x)), NULL, 0, RF_DROP_DIMS);
     rf_tensor gradient;
     const rf_result r = rf_gradients(t, loss, &in[0], 1, &gradient);
     if (r < 0) return r;
     assert_int_equal(rf_tensor_dtype(t, gradient), RF_F32);
-    out[0] = rf_reduce_sum(t, gradient, NULL, 0, false);
+    out[0] = rf_reduce_sum(t, gradient, NULL, 0, RF_DROP_DIMS);
     return rf_trace_status(t);
 }
 
@@ -226,7 +226,7 @@ static rf_result policy_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, v
     assert_int_equal(rf_tensor_dtype(t, wide), RF_F32);
     assert_int_equal(rf_tensor_dtype(t, narrow), RF_BF16);
     assert_int_equal(rf_tensor_dtype(t, steps), RF_F32); /* recurrent layers compute in f32 */
-    out[0] = rf_reduce_sum(t, steps, NULL, 0, false);
+    out[0] = rf_reduce_sum(t, steps, NULL, 0, RF_DROP_DIMS);
     return rf_trace_status(t);
 }
 
@@ -303,7 +303,7 @@ static void exported(rf_strategy *strategy)
     rf_model *model = mixed_network(strategy);
     OK(rf_model_export(model, path, NULL));
     OK(rf_dataset_from_arrays(&(rf_dataset_arrays_params){ .arrays = &input, .num_arrays = 1 }, &raw));
-    OK(rf_dataset_batch(raw, IMAGES, false, &data));
+    OK(rf_dataset_batch(raw, IMAGES, RF_REMAINDER_KEEP, &data));
     OK(rf_model_predict(model, data, &mixed));
     OK(rf_inference_load(path, NULL, &inference));
     OK(rf_inference_run(inference, &input, &plain));
@@ -359,8 +359,8 @@ static rf_result read_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, voi
     const reader *r = user;
     rf_tensor logits;
     (void)rf_model_apply(t, r->model, in, 2, RF_TRAINING, &logits, 1);
-    const rf_tensor losses = rf_sparse_categorical_crossentropy(t, in[2], logits, true);
-    out[0] = rf_compute_average_loss(t, rf_reduce_mean(t, losses, &(int32_t){ 1 }, 1, false), NULL);
+    const rf_tensor losses = rf_sparse_categorical_crossentropy(t, in[2], logits, RF_LOGITS);
+    out[0] = rf_compute_average_loss(t, rf_reduce_mean(t, losses, &(int32_t){ 1 }, 1, RF_DROP_DIMS), NULL);
     (void)rf_optimizer_minimize(t, r->optimizer, out[0], rf_model_variables(r->model));
     return rf_trace_status(t);
 }

@@ -89,10 +89,10 @@ static void make_and_keep_a_graph(rf_strategy *strategy)
     OK(rf_layer_rnn(&(rf_rnn_layer_params){ .units = 3 }, &recurrent));
     OK(rf_layer_dense(&(rf_dense_params){ .units = 1 }, &dense));
     OK(build_classifier(strategy, embedding, recurrent, dense, &model));
-    assert_int_equal(rf_model_count_params(model), 20 * 4 + (4 + 3 + 2) * 9 + 4);
+    assert_int_equal(rf_model_num_params(model), 20 * 4 + (4 + 3 + 2) * 9 + 4);
     OK(rf_model_save(model, "graph.rfck", NULL));
     OK(rf_model_load(strategy, "graph.rfck", &loaded));
-    assert_int_equal(rf_model_count_params(loaded), rf_model_count_params(model));
+    assert_int_equal(rf_model_num_params(loaded), rf_model_num_params(model));
     rf_model_destroy(&loaded);
     rf_model_destroy(&model);
 }

@@ -43,7 +43,7 @@ static void names_and_shapes(rf_strategy *strategy)
         assert_true(rf_shape_equal(rf_variable_shape(list.items[i]), shapes[i]));
         total += (uint64_t)rf_shape_count(shapes[i]);
     }
-    assert_int_equal(rf_model_count_params(model), total);
+    assert_int_equal(rf_model_num_params(model), total);
     /* Glorot uniform: l = sqrt(6 / (9 * 1 + 9 * 32)); zero bias; the bias that was asked for. */
     float kernel[3 * 3 * 32], bias[32];
     OK(rf_variable_read(list.items[0], kernel));
@@ -177,7 +177,7 @@ static void built_after_a_failure(rf_strategy *strategy)
     OK(rf_model_create_sequential(strategy, l, 2, NULL, &model));
     FAILS(rf_model_build(model, RF_SHAPE(4, 4, 3)), RF_ERROR_INVALID_ARGUMENT, "conv2d");
     assert_int_equal(rf_model_variables(model).count, 0);
-    assert_int_equal(rf_model_count_params(model), 0);
+    assert_int_equal(rf_model_num_params(model), 0);
     OK(rf_model_build(model, RF_SHAPE(6, 6, 1)));
     assert_int_equal(rf_model_variables(model).count, 4);
     rf_model_destroy(&model);
@@ -191,7 +191,7 @@ static void built_by_the_first_call(rf_strategy *strategy)
     rf_model *model;
     OK(rf_model_create_sequential(strategy, l, 2, NULL, &model));
     assert_int_equal(rf_model_variables(model).count, 0);
-    assert_int_equal(rf_model_count_params(model), 0);
+    assert_int_equal(rf_model_num_params(model), 0);
     char *text;
     OK(rf_model_summary(model, &text));
     assert_non_null(strstr(text, "?"));

@@ -28,8 +28,8 @@ static rf_result network_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, 
     const network *w = user;
     rf_tensor weights[3], gradients[3];
     for (int i = 0; i < 3; i++) weights[i] = rf_variable_tensor(t, w->weights[i]);
-    const rf_tensor hidden = rf_matmul(t, in[0], weights[0], false, false);
-    const rf_tensor y = rf_bias_add(t, rf_matmul(t, hidden, weights[1], false, false), weights[2]);
+    const rf_tensor hidden = rf_matmul(t, in[0], weights[0], RF_TRANSPOSE_NONE);
+    const rf_tensor y = rf_bias_add(t, rf_matmul(t, hidden, weights[1], RF_TRANSPOSE_NONE), weights[2]);
     out[0] = rf_compute_average_loss(t, rf_mean_squared_error(t, in[1], y), NULL);
     rf_result r = rf_gradients(t, out[0], weights, 3, gradients);
     if (r >= 0)
@@ -214,7 +214,7 @@ static rf_result learner_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, 
         const rf_tensor flat = rf_reshape(t, rf_variable_tensor(t, l->variables[i]), RF_SHAPE(1, -1));
         const int64_t begin[] = { 0, ends[i] }, end[] = { INT64_MAX, ends[i + 1] };
         const rf_tensor off = rf_subtract(t, flat, rf_slice(t, in[0], begin, end, NULL, 2));
-        const rf_tensor sum = rf_reduce_sum(t, rf_square(t, off), (int32_t[]){ 1 }, 1, false);
+        const rf_tensor sum = rf_reduce_sum(t, rf_square(t, off), (int32_t[]){ 1 }, 1, RF_DROP_DIMS);
         losses = i == 0 ? sum : rf_add(t, losses, sum);
     }
     out[0] = rf_compute_average_loss(t, losses, NULL);
@@ -358,8 +358,8 @@ static rf_result orthogonal_step(rf_trace *t, const rf_tensor *in, rf_tensor *ou
 {
     (void)user;
     const rf_tensor tall = rf_orthogonalize(t, in[0], 12), wide = rf_orthogonalize(t, in[1], 12);
-    out[0] = rf_matmul(t, tall, tall, true, false);
-    out[1] = rf_matmul(t, wide, wide, false, true);
+    out[0] = rf_matmul(t, tall, tall, RF_TRANSPOSE_A);
+    out[1] = rf_matmul(t, wide, wide, RF_TRANSPOSE_B);
     return rf_trace_status(t);
 }
 
@@ -395,7 +395,7 @@ static rf_result vector_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, v
     (void)in;
     const network *w = user;
     const rf_tensor c = rf_variable_tensor(t, w->weights[2]);
-    out[0] = rf_reduce_sum(t, rf_square(t, c), NULL, 0, false);
+    out[0] = rf_reduce_sum(t, rf_square(t, c), NULL, 0, RF_DROP_DIMS);
     rf_tensor gradient;
     const rf_result r = rf_gradients(t, out[0], &c, 1, &gradient);
     return r < 0 ? r

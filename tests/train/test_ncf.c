@@ -23,7 +23,7 @@ static rf_tensor losses_of(rf_trace *t, void *model, const rf_tensor *in)
 {
     rf_tensor logits;
     (void)rf_model_apply(t, model, in, 2, RF_TRAINING, &logits, 1);
-    return rf_binary_crossentropy(t, in[2], logits, true);
+    return rf_binary_crossentropy(t, in[2], logits, RF_LOGITS);
 }
 
 static const trajectory_network network = { .create = create, .losses = losses_of };
@@ -32,7 +32,7 @@ static void size(rf_strategy *strategy)
 {
     rf_model *model;
     OK(ncf_create(strategy, &ncf_movielens_1m, &model));
-    assert_int_equal(rf_model_count_params(model), 392601);
+    assert_int_equal(rf_model_num_params(model), 392601);
     rf_model_destroy(&model);
 }
 TEST_ON_ONE(size)

@@ -38,7 +38,7 @@ static void size(rf_strategy *strategy)
                                   .source_length = 2,
                                   .target_length = 2 };
     OK(nmt_create(strategy, &tutorial, &m));
-    assert_int_equal(rf_model_count_params(nmt_model(m)), 10184162);
+    assert_int_equal(rf_model_num_params(nmt_model(m)), 10184162);
     nmt_destroy(&m);
 }
 TEST_ON_ONE(size)

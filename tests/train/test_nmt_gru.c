@@ -26,9 +26,9 @@ static void size(rf_strategy *strategy)
                            .target_length = 2 };
     OK(nmt_create(strategy, &c, &m));
     /* Two tables; encoder; attention of two matrices and a vector; decoder; classifier. */
-    assert_int_equal(rf_model_count_params(nmt_model(m)),
+    assert_int_equal(rf_model_num_params(nmt_model(m)),
                      2 * 2000 * 64 + (64 + 128 + 2) * 384 + 2 * 128 * 129 + 129 + (192 + 128 + 2) * 384 + 129 * 2000);
-    assert_int_equal(rf_model_count_params(nmt_model(m)), 745297);
+    assert_int_equal(rf_model_num_params(nmt_model(m)), 745297);
     nmt_destroy(&m);
 }
 TEST_ON_ONE(size)

@@ -114,7 +114,7 @@ static void predict(rf_model *model, const trajectory *reference, float *y)
     rf_dataset *slices, *data;
     rf_array is;
     OK(rf_dataset_from_arrays(&(rf_dataset_arrays_params){ .arrays = &x, .num_arrays = 1 }, &slices));
-    OK(rf_dataset_batch(slices, 10, false, &data));
+    OK(rf_dataset_batch(slices, 10, RF_REMAINDER_KEEP, &data));
     OK(rf_model_predict(model, data, &is));
     assert_int_equal(rf_shape_count(is.shape), 40);
     memcpy(y, is.data, 40 * sizeof(*y));

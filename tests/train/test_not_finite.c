@@ -22,7 +22,7 @@ static void open_data(network *n)
                                 array_i32(RF_SHAPE(EXAMPLES), n->y) };
     rf_dataset *slices;
     OK(rf_dataset_from_arrays(&(rf_dataset_arrays_params){ .arrays = arrays, .num_arrays = 2 }, &slices));
-    OK(rf_dataset_batch(slices, BATCH, false, &n->data));
+    OK(rf_dataset_batch(slices, BATCH, RF_REMAINDER_KEEP, &n->data));
     rf_dataset_destroy(&slices);
 }
 

@@ -78,7 +78,7 @@ static void list_predictions(rf_model *model, const char *name, rf_shape input, 
     rf_array predictions;
     char path[200];
     OK(rf_dataset_from_arrays(&(rf_dataset_arrays_params){ .arrays = &array, .num_arrays = 1 }, &raw));
-    OK(rf_dataset_batch(raw, (uint32_t)input.dim[0], false, &data));
+    OK(rf_dataset_batch(raw, (uint32_t)input.dim[0], RF_REMAINDER_KEEP, &data));
     OK(rf_model_predict(model, data, &predictions));
     snprintf(path, sizeof(path), "%s/%s", folder, name);
     OK(rf_model_export_onnx(model, path));
@@ -157,22 +157,24 @@ static rf_tensor call_branches(rf_trace *t, rf_model *model, rf_tensor x, rf_mod
     const rf_tensor raw = x;
     x = rf_layer_call(t, model, p->stem, x, mode);
     rf_tensor left = rf_layer_call(t, model, p->left, x, mode), right = rf_layer_call(t, model, p->right, x, mode);
-    left = rf_gelu(t, left, true);
+    left = rf_gelu(t, left, RF_GELU_TANH);
     right = rf_multiply(t, right, rf_variable_tensor(t, p->scale)); /* [4] on channels */
     right = rf_add(t, right, rf_constant_array(t, &(rf_array){ RF_F32, RF_SHAPE(4), offsets }));
     x = rf_add(t, x, rf_maximum(t, left, rf_minimum(t, right, rf_constant(t, 0.75f))));
     /* over channels, over places with and without them, over rows alone */
-    const rf_tensor peak = rf_reduce_max(t, x, channels, 1, true), mean = rf_reduce_mean(t, x, places, 2, true);
+    const rf_tensor peak = rf_reduce_max(t, x, channels, 1, RF_KEEP_DIMS),
+                    mean = rf_reduce_mean(t, x, places, 2, RF_KEEP_DIMS);
     x = rf_divide(t, rf_subtract(t, x, mean), rf_add(t, rf_exp(t, rf_negative(t, peak)), rf_constant(t, 1)));
-    const rf_tensor columns = rf_reduce_sum(t, x, rows, 1, false);                                 /* [n, w, c] */
-    const rf_tensor turned = rf_transpose(t, x, back);                                             /* [n, w, h, c] */
-    const rf_tensor sums = rf_cumsum(t, rf_reduce_sum(t, turned, channels, 1, false), true, true); /* [n, w, h] */
-    const rf_tensor mixed = rf_matmul(t, sums, columns, true, false);                              /* [n, h, c] */
+    const rf_tensor columns = rf_reduce_sum(t, x, rows, 1, RF_DROP_DIMS); /* [n, w, c] */
+    const rf_tensor turned = rf_transpose(t, x, back);                    /* [n, w, h, c] */
+    const rf_tensor sums =
+        rf_cumsum(t, rf_reduce_sum(t, turned, channels, 1, RF_DROP_DIMS), RF_SCAN_EXCLUSIVE_REVERSE); /* [n, w, h] */
+    const rf_tensor mixed = rf_matmul(t, sums, columns, RF_TRANSPOSE_A);                              /* [n, h, c] */
     const rf_tensor best = rf_one_hot(t, rf_argmax(t, rf_log_softmax(t, mixed)), 4);
     const rf_tensor batch = rf_sqrt(t, rf_global_batch_size(t));
     rf_tensor y = rf_add(t, rf_flatten(t, rf_multiply(t, mixed, best)), batch);
     y = rf_layer_call(t, model, p->head, y, mode);
-    const rf_tensor skip = rf_reduce_mean(t, rf_square(t, raw), NULL, 0, false);
+    const rf_tensor skip = rf_reduce_mean(t, rf_square(t, raw), NULL, 0, RF_DROP_DIMS);
     return rf_add(t, y, rf_stop_gradient(t, rf_abs(t, skip)));
 }
 
@@ -256,11 +258,11 @@ static rf_model *windows_model(rf_strategy *strategy)
     OK(rf_layer_zero_padding2d(NULL, &l[n++]));
     OK(rf_layer_depthwise_conv2d(&(rf_depthwise_conv2d_params){ .kernel_size = { 3 }, .depth_multiplier = 2 },
                                  &l[n++]));
-    OK(rf_layer_p_relu(NULL, &l[n++]));
-    OK(rf_layer_up_sampling2d(NULL, RF_INTERPOLATION_BILINEAR, &l[n++]));
+    OK(rf_layer_prelu(NULL, &l[n++]));
+    OK(rf_layer_upsample2d(NULL, RF_INTERPOLATION_BILINEAR, &l[n++]));
     OK(rf_layer_separable_conv2d(&(rf_separable_conv2d_params){ .filters = 3, .kernel_size = { 2 } }, &l[n++]));
     OK(rf_layer_leaky_relu(0, &l[n++]));
-    OK(rf_layer_up_sampling2d((const int32_t[]){ 3, 1 }, RF_INTERPOLATION_NEAREST, &l[n++]));
+    OK(rf_layer_upsample2d((const int32_t[]){ 3, 1 }, RF_INTERPOLATION_NEAREST, &l[n++]));
     OK(rf_layer_global_max_pool2d(&l[n++]));
     OK(rf_model_create_sequential(strategy, l, n, &RF_SHAPE(5, 4, 2), &model));
     return model;
@@ -339,7 +341,7 @@ static void several_inputs(rf_strategy *one)
         in[i] = array_f32(RF_SHAPE(ROWS, COLUMNS), x[i]);
     }
     OK(rf_dataset_from_arrays(&(rf_dataset_arrays_params){ .arrays = in, .num_arrays = 2 }, &raw));
-    OK(rf_dataset_batch(raw, ROWS, false, &data));
+    OK(rf_dataset_batch(raw, ROWS, RF_REMAINDER_KEEP, &data));
     OK(rf_model_predict_many(model, data, out, 2));
     snprintf(path, sizeof(path), "%s/several.onnx", folder);
     OK(rf_model_export_onnx(model, path));
@@ -367,7 +369,7 @@ static rf_result build_language(rf_strategy *strategy, rf_model **model)
         &look));
     OK(rf_layer_add(&add));
     OK(rf_layer_rms_norm(NULL, &root));
-    OK(rf_layer_embedding_head(table, false, NULL, &head));
+    OK(rf_layer_embedding_head(table, RF_WITH_BIAS, NULL, &head));
     OK(rf_model_builder_create(strategy, &b));
     const rf_symbol tokens = rf_model_builder_input(b, RF_I32, RF_SHAPE(LENGTH), "tokens");
     const rf_symbol mask = rf_model_builder_call(b, padding, tokens);
@@ -391,7 +393,7 @@ static void language_model(rf_strategy *one)
     char path[200];
     OK(build_language(one, &model));
     OK(rf_dataset_from_arrays(&(rf_dataset_arrays_params){ .arrays = &in, .num_arrays = 1 }, &raw));
-    OK(rf_dataset_batch(raw, 3, false, &data));
+    OK(rf_dataset_batch(raw, 3, RF_REMAINDER_KEEP, &data));
     OK(rf_model_predict(model, data, &out));
     snprintf(path, sizeof(path), "%s/language.onnx", folder);
     OK(rf_model_export_onnx(model, path));
@@ -471,7 +473,7 @@ TEST(models)
 static rf_tensor sparse_loss(rf_trace *t, rf_tensor x, void *user)
 {
     (void)user;
-    return rf_sparse_categorical_crossentropy(t, rf_argmax(t, x), x, true);
+    return rf_sparse_categorical_crossentropy(t, rf_argmax(t, x), x, RF_LOGITS);
 }
 
 TEST(what_has_no_form_is_named)

@@ -24,7 +24,8 @@ static rf_result half_squares(rf_trace *t, const rf_tensor *in, rf_tensor *out, 
             rf_reshape(t, rf_variable_tensor(t, l->variables[i]), RF_SHAPE(1, ends[i + 1] - ends[i]));
         const int64_t begin[] = { 0, ends[i] }, end[] = { INT64_MAX, ends[i + 1] };
         const rf_tensor x = rf_slice(t, in[0], begin, end, NULL, 2);
-        const rf_tensor off = rf_reduce_sum(t, rf_square(t, rf_subtract(t, flat, x)), (int32_t[]){ 1 }, 1, false);
+        const rf_tensor off =
+            rf_reduce_sum(t, rf_square(t, rf_subtract(t, flat, x)), (int32_t[]){ 1 }, 1, RF_DROP_DIMS);
         losses = i == 0 ? off : rf_add(t, losses, off);
     }
     out[0] = rf_compute_average_loss(t, rf_multiply(t, losses, rf_constant(t, 0.5f)), NULL);

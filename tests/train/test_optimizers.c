@@ -212,7 +212,7 @@ static rf_result step(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *us
     regression *r = user;
     const rf_tensor variables[] = { rf_variable_tensor(t, r->kernel), rf_variable_tensor(t, r->bias) };
     const rf_variable_list list = { (rf_variable *const[]){ r->kernel, r->bias }, 2 };
-    const rf_tensor p = rf_bias_add(t, rf_matmul(t, in[0], variables[0], false, false), variables[1]);
+    const rf_tensor p = rf_bias_add(t, rf_matmul(t, in[0], variables[0], RF_TRANSPOSE_NONE), variables[1]);
     out[0] = rf_compute_average_loss(t, rf_mean_squared_error(t, in[1], p), NULL);
     if (r->apply) {
         rf_tensor gradients[2];
@@ -309,7 +309,7 @@ static void all_kinds(rf_strategy *strategy)
                                     plain[] = { { .names = "bias" }, { .names = "*", .muon = &slow } },
                                     left_out[] = { { .names = "bias" }, { .names = "kernel", .muon = &adamw } };
     static const rf_schedule schedule = {
-        .kind = RF_SCHEDULE_EXPONENTIAL_DECAY, .initial = 0.1, .rate = 0.5, .decay_steps = 3
+        .kind = RF_SCHEDULE_EXPONENTIAL_DECAY, .initial = 0.1, .decay_rate = 0.5, .decay_steps = 3
     };
     static const struct {
         const char *name;
@@ -532,7 +532,7 @@ static rf_result vector_loss(rf_trace *t, const rf_tensor *in, rf_tensor *out, v
 {
     regression *r = user;
     (void)out;
-    const rf_tensor p = rf_matmul(t, in[0], rf_variable_tensor(t, r->kernel), false, false);
+    const rf_tensor p = rf_matmul(t, in[0], rf_variable_tensor(t, r->kernel), RF_TRANSPOSE_NONE);
     return rf_optimizer_minimize(t, r->optimizer, rf_mean_squared_error(t, in[1], p),
                                  (rf_variable_list){ &r->kernel, 1 });
 }
@@ -541,7 +541,8 @@ static rf_result no_variables(rf_trace *t, const rf_tensor *in, rf_tensor *out, 
 {
     regression *r = user;
     (void)out;
-    return rf_optimizer_minimize(t, r->optimizer, rf_reduce_sum(t, in[0], NULL, 0, false), (rf_variable_list){ 0 });
+    return rf_optimizer_minimize(t, r->optimizer, rf_reduce_sum(t, in[0], NULL, 0, RF_DROP_DIMS),
+                                 (rf_variable_list){ 0 });
 }
 
 static rf_result wrong_gradient(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *user)
@@ -556,8 +557,8 @@ static rf_result no_influence(rf_trace *t, const rf_tensor *in, rf_tensor *out, 
 {
     regression *r = user;
     (void)out;
-    const rf_tensor p = rf_matmul(t, in[0], rf_variable_tensor(t, r->kernel), false, false);
-    const rf_tensor loss = rf_reduce_mean(t, rf_cast(t, rf_argmax(t, p), RF_F32), NULL, 0, false);
+    const rf_tensor p = rf_matmul(t, in[0], rf_variable_tensor(t, r->kernel), RF_TRANSPOSE_NONE);
+    const rf_tensor loss = rf_reduce_mean(t, rf_cast(t, rf_argmax(t, p), RF_F32), NULL, 0, RF_DROP_DIMS);
     return rf_optimizer_minimize(t, r->optimizer, loss, (rf_variable_list){ &r->kernel, 1 });
 }
 

@@ -54,8 +54,9 @@ static rf_result apply_words(rf_trace *t, rf_model *model, const rf_tensor *in, 
     const rf_tensor zero = rf_constant_array(t, &(rf_array){ RF_I32, RF_SHAPE(1), (int32_t[]){ 0 } });
     const rf_tensor there = rf_compare(t, RF_NOT_EQUAL, in[0], zero);
     const rf_tensor vectors = rf_layer_call(t, model, a->words, in[0], mode);
-    const rf_tensor sum = rf_reduce_sum(t, rf_multiply(t, vectors, rf_expand_dims(t, there, -1)), &steps, 1, false);
-    const rf_tensor mean = rf_divide(t, sum, rf_reduce_sum(t, there, &steps, 1, true));
+    const rf_tensor sum =
+        rf_reduce_sum(t, rf_multiply(t, vectors, rf_expand_dims(t, there, -1)), &steps, 1, RF_DROP_DIMS);
+    const rf_tensor mean = rf_divide(t, sum, rf_reduce_sum(t, there, &steps, 1, RF_KEEP_DIMS));
     out[0] = rf_layer_call(t, model, a->classes, mean, mode);
     return rf_trace_status(t);
 }
@@ -121,7 +122,7 @@ static rf_result train_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, vo
     rf_tensor y;
     a->traces[rf_tensor_shape(t, in[0]).dim[1]]++;
     (void)rf_model_apply(t, a->model, in, 1, RF_TRAINING, &y, 1);
-    out[0] = rf_compute_average_loss(t, rf_sparse_categorical_crossentropy(t, in[1], y, true), NULL);
+    out[0] = rf_compute_average_loss(t, rf_sparse_categorical_crossentropy(t, in[1], y, RF_LOGITS), NULL);
     return rf_optimizer_minimize(t, a->optimizer, out[0], rf_model_variables(a->model));
 }
 

@@ -42,7 +42,7 @@ static void *create(rf_strategy *strategy)
 
 static rf_tensor losses_of(rf_trace *t, void *model, const rf_tensor *in)
 {
-    return rf_sparse_categorical_crossentropy(t, in[1], rf_model_call(t, model, in[0], RF_TRAINING), true);
+    return rf_sparse_categorical_crossentropy(t, in[1], rf_model_call(t, model, in[0], RF_TRAINING), RF_LOGITS);
 }
 
 static const trajectory_network network = { .create = create, .losses = losses_of };

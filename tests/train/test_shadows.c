@@ -32,8 +32,9 @@ static rf_tensor net_forward(rf_trace *t, const net *n, rf_tensor x)
 {
     const rf_tensor w = rf_cast(t, rf_variable_tensor(t, n->w), n->type),
                     v = rf_cast(t, rf_variable_tensor(t, n->v), n->second);
-    const rf_tensor h = rf_add(t, rf_matmul(t, rf_cast(t, x, n->type), w, false, false), rf_variable_tensor(t, n->b));
-    return rf_cast(t, rf_matmul(t, rf_cast(t, rf_tanh(t, h), n->second), v, false, false), RF_F32);
+    const rf_tensor h =
+        rf_add(t, rf_matmul(t, rf_cast(t, x, n->type), w, RF_TRANSPOSE_NONE), rf_variable_tensor(t, n->b));
+    return rf_cast(t, rf_matmul(t, rf_cast(t, rf_tanh(t, h), n->second), v, RF_TRANSPOSE_NONE), RF_F32);
 }
 
 static rf_result train_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *user)
@@ -46,7 +47,7 @@ static rf_result train_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, vo
 
 static rf_result predict_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *user)
 {
-    out[0] = rf_reduce_sum(t, net_forward(t, user, in[0]), NULL, 0, false);
+    out[0] = rf_reduce_sum(t, net_forward(t, user, in[0]), NULL, 0, RF_DROP_DIMS);
     return rf_trace_status(t);
 }
 

@@ -56,7 +56,7 @@ static rf_result look_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, voi
 {
     const training *tr = user;
     const rf_tensor p = rf_softmax(t, rf_model_call(t, tr->model, in[0], RF_INFERENCE));
-    out[0] = rf_reduce_sum(t, rf_square(t, rf_softmax(t, p)), NULL, 0, false);
+    out[0] = rf_reduce_sum(t, rf_square(t, rf_softmax(t, p)), NULL, 0, RF_DROP_DIMS);
     return rf_trace_status(t);
 }
 

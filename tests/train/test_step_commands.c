@@ -33,7 +33,9 @@ static void create(bench_net *n)
     CHECK(bench_cnn_layers(layers));
     CHECK(rf_model_create_sequential(n->strategy, layers, BENCH_CNN_LAYERS, &image, &n->model));
     CHECK(rf_optimizer_create(n->strategy, &(rf_optimizer_params){ .kind = RF_OPTIMIZER_ADAM }, &n->optimizer));
-    CHECK(rf_metric_create(n->strategy, RF_METRIC_SPARSE_CATEGORICAL_ACCURACY, "accuracy", &n->accuracy));
+    CHECK(rf_metric_create(n->strategy,
+                           &(rf_metric_params){ .kind = RF_METRIC_SPARSE_CATEGORICAL_ACCURACY, .name = "accuracy" },
+                           &n->accuracy));
     CHECK(bench_net_create_step(n));
     CHECK(bench_net_make_batch(n, BATCH, RF_SHAPE(-1, BENCH_SIDE, BENCH_SIDE, 1), BENCH_CLASSES));
 }

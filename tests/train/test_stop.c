@@ -52,8 +52,9 @@ static rf_result make_data(tripwire *wire, rf_dataset **out)
     const rf_element_spec spec = { 2, { RF_F32, RF_I32 }, { RF_SHAPE(SIDE, SIDE, 1), { 0 } }, { 0 } };
     rf_dataset *raw, *rows;
     GO(rf_dataset_from_arrays(&(rf_dataset_arrays_params){ .arrays = arrays, .num_arrays = 2 }, &raw));
-    GO(wire ? rf_dataset_map(raw, count_row, wire, &spec, &rows) : rf_dataset_shuffle(raw, ROWS, 3, true, &rows));
-    GO(rf_dataset_batch(rows, BATCH, false, out));
+    GO(wire ? rf_dataset_map(raw, count_row, wire, &spec, &rows)
+            : rf_dataset_shuffle(raw, ROWS, 3, RF_SHUFFLE_EACH_PASS, &rows));
+    GO(rf_dataset_batch(rows, BATCH, RF_REMAINDER_KEEP, out));
     rf_dataset_destroy(&raw);
     rf_dataset_destroy(&rows);
     return RF_OK;

@@ -191,7 +191,7 @@ static void predict(rf_model *model, float *y)
     rf_dataset *slices, *data;
     rf_array is;
     OK(rf_dataset_from_arrays(&(rf_dataset_arrays_params){ .arrays = &x, .num_arrays = 1 }, &slices));
-    OK(rf_dataset_batch(slices, 10, false, &data));
+    OK(rf_dataset_batch(slices, 10, RF_REMAINDER_KEEP, &data));
     OK(rf_model_predict(model, data, &is));
     memcpy(y, is.data, 40 * sizeof(*y));
     rf_array_free(&is);
@@ -260,7 +260,8 @@ static rf_result normalized_step(rf_trace *t, const rf_tensor *in, rf_tensor *ou
 {
     const training *tr = user;
     const rf_tensor y = rf_model_call(t, tr->model, in[0], RF_TRAINING);
-    out[0] = rf_compute_average_loss(t, rf_reduce_sum(t, rf_square(t, y), (const int32_t[]){ 1, 2 }, 2, false), NULL);
+    out[0] =
+        rf_compute_average_loss(t, rf_reduce_sum(t, rf_square(t, y), (const int32_t[]){ 1, 2 }, 2, RF_DROP_DIMS), NULL);
     return rf_optimizer_minimize(t, tr->optimizer, out[0], rf_model_variables(tr->model));
 }
 
@@ -361,7 +362,7 @@ static void refuses(rf_strategy *strategy)
     FAILS(rf_model_build(model, RF_SHAPE(4)), RF_ERROR_INVALID_ARGUMENT,
           "layer 'mine' applies a layer to the steps of [n, steps, ...], got [");
     OK(rf_model_build(model, RF_SHAPE(3, 4)));
-    assert_int_equal(rf_model_count_params(model), 10);
+    assert_int_equal(rf_model_num_params(model), 10);
     rf_model_destroy(&model);
     OK(rf_layer_lambda(identity, NULL, &l));
     l = each_step(l, "code");

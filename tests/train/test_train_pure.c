@@ -35,7 +35,7 @@ static void assert_message(const char *part)
 
 TEST(exponential)
 {
-    rf_schedule s = { .kind = RF_SCHEDULE_EXPONENTIAL_DECAY, .initial = 0.1, .rate = 0.5, .decay_steps = 4 };
+    rf_schedule s = { .kind = RF_SCHEDULE_EXPONENTIAL_DECAY, .initial = 0.1, .decay_rate = 0.5, .decay_steps = 4 };
     assert_close(rf_schedule_value(&s, 0), 0.1);
     assert_close(rf_schedule_value(&s, 4), 0.05);
     assert_close(rf_schedule_value(&s, 2), 0.070710678118654752);
@@ -83,7 +83,7 @@ TEST(polynomial)
 
 TEST(inverse_time)
 {
-    rf_schedule s = { .kind = RF_SCHEDULE_INVERSE_TIME_DECAY, .initial = 1.0, .rate = 0.5, .decay_steps = 2 };
+    rf_schedule s = { .kind = RF_SCHEDULE_INVERSE_TIME_DECAY, .initial = 1.0, .decay_rate = 0.5, .decay_steps = 2 };
     assert_close(rf_schedule_value(&s, 4), 0.5);
     assert_close(rf_schedule_value(&s, 5), 1.0 / 2.25);
     s.staircase = true;
@@ -172,7 +172,7 @@ TEST(bad_schedules)
     } cases[] = {
         { { .kind = (rf_schedule_kind)99 }, "kind 99" },
         { { .kind = RF_SCHEDULE_COSINE_DECAY, .initial = 0.1, .alpha = -1.0, .decay_steps = 4 }, "alpha" },
-        { { .kind = RF_SCHEDULE_EXPONENTIAL_DECAY, .initial = 1, .rate = 0.5 }, "decay_steps" },
+        { { .kind = RF_SCHEDULE_EXPONENTIAL_DECAY, .initial = 1, .decay_rate = 0.5 }, "decay_steps" },
         { { .kind = RF_SCHEDULE_CONSTANT, .initial = -1 }, "initial" },
         { { .kind = RF_SCHEDULE_INVERSE_SQRT, .initial = 1 }, "warmup_steps" },
         { { .kind = RF_SCHEDULE_COSINE_RESTARTS, .initial = 1, .decay_steps = 2, .t_mul = 0.5 }, "t_mul" },
@@ -216,7 +216,7 @@ TEST(hyper_numbers)
 {
     rf_optimizer_config c;
     const rf_schedule schedule = {
-        .kind = RF_SCHEDULE_INVERSE_TIME_DECAY, .initial = 1.0, .rate = 1.0, .decay_steps = 1
+        .kind = RF_SCHEDULE_INVERSE_TIME_DECAY, .initial = 1.0, .decay_rate = 1.0, .decay_steps = 1
     };
     const rf_optimizer_params params = { .kind = RF_OPTIMIZER_ADAMW,
                                          .schedule = &schedule,
@@ -574,14 +574,14 @@ TEST(csv_log)
     assert_true(fd >= 0);
     close(fd);
     rf_callback *callback;
-    assert_int_equal(rf_callback_csv_log(path, false, &callback), RF_OK);
+    assert_int_equal(rf_callback_csv_log(path, RF_CSV_LOG_REPLACE, &callback), RF_OK);
     run_csv(callback, 0, 2, 0);
     rf_callback_destroy(&callback);
     assert_null(callback);
     read_text(path, text, sizeof(text));
     assert_string_equal(text, "epoch,loss,learning_rate\n0,0.5,0.001\n1,0.25,0.001\n");
     /* Appending continues below the header that is there. */
-    assert_int_equal(rf_callback_csv_log(path, true, &callback), RF_OK);
+    assert_int_equal(rf_callback_csv_log(path, RF_CSV_LOG_APPEND, &callback), RF_OK);
     run_csv(callback, 3, 1, 0);
     rf_callback_destroy(&callback);
     read_text(path, text, sizeof(text));
@@ -597,29 +597,29 @@ TEST(csv_log_resumed)
 #define ROWS_0_1 ROW(0, 0.5) ROW(1, 0.25)
     static const struct {
         const char *before;
-        bool append;
+        rf_csv_log_mode mode;
         uint32_t first;
         uint64_t restored;
         const char *kept;
     } cases[] = {
         /* A new fit; one that appends to an older run, to one whose last line was cut, to a cut header. */
-        { HEAD ROWS_0_1, false, 0, 0, HEAD },
-        { HEAD ROWS_0_1, true, 0, 0, HEAD ROWS_0_1 },
-        { HEAD ROWS_0_1 "2,0.1", true, 0, 0, HEAD ROWS_0_1 },
-        { "epoch,lo", true, 0, 0, HEAD },
-        { "", true, 0, 0, HEAD },
+        { HEAD ROWS_0_1, RF_CSV_LOG_REPLACE, 0, 0, HEAD },
+        { HEAD ROWS_0_1, RF_CSV_LOG_APPEND, 0, 0, HEAD ROWS_0_1 },
+        { HEAD ROWS_0_1 "2,0.1", RF_CSV_LOG_APPEND, 0, 0, HEAD ROWS_0_1 },
+        { "epoch,lo", RF_CSV_LOG_APPEND, 0, 0, HEAD },
+        { "", RF_CSV_LOG_APPEND, 0, 0, HEAD },
         /* Killed between a line and the backup. Also with a run before it, and with an older backup. */
-        { HEAD ROWS_0_1 ROW(2, 9), false, 2, sizeof(HEAD ROWS_0_1) - 1, HEAD ROWS_0_1 },
-        { HEAD ROWS_0_1 ROW(2, 9), true, 2, sizeof(HEAD ROWS_0_1) - 1, HEAD ROWS_0_1 },
-        { HEAD ROWS_0_1 ROW(2, 9) "3,", false, 1, sizeof(HEAD ROW(0, 0.5)) - 1, HEAD ROW(0, 0.5) },
-        { HEAD ROWS_0_1 ROW(0, 7) ROW(1, 7), true, 0, sizeof(HEAD ROWS_0_1) - 1, HEAD ROWS_0_1 },
+        { HEAD ROWS_0_1 ROW(2, 9), RF_CSV_LOG_REPLACE, 2, sizeof(HEAD ROWS_0_1) - 1, HEAD ROWS_0_1 },
+        { HEAD ROWS_0_1 ROW(2, 9), RF_CSV_LOG_APPEND, 2, sizeof(HEAD ROWS_0_1) - 1, HEAD ROWS_0_1 },
+        { HEAD ROWS_0_1 ROW(2, 9) "3,", RF_CSV_LOG_REPLACE, 1, sizeof(HEAD ROW(0, 0.5)) - 1, HEAD ROW(0, 0.5) },
+        { HEAD ROWS_0_1 ROW(0, 7) ROW(1, 7), RF_CSV_LOG_APPEND, 0, sizeof(HEAD ROWS_0_1) - 1, HEAD ROWS_0_1 },
         /* The file is not what it was: lines go by their epochs, in the last run. */
-        { HEAD ROW(0, 0.25) ROW(1, 9), false, 1, 37, HEAD ROW(0, 0.25) },
-        { HEAD ROWS_0_1 ROW(0, 7) ROW(1, 7) ROW(2, 7), true, 1, 5000, HEAD ROWS_0_1 ROW(0, 7) },
-        { "", false, 3, 90, HEAD },
+        { HEAD ROW(0, 0.25) ROW(1, 9), RF_CSV_LOG_REPLACE, 1, 37, HEAD ROW(0, 0.25) },
+        { HEAD ROWS_0_1 ROW(0, 7) ROW(1, 7) ROW(2, 7), RF_CSV_LOG_APPEND, 1, 5000, HEAD ROWS_0_1 ROW(0, 7) },
+        { "", RF_CSV_LOG_REPLACE, 3, 90, HEAD },
         /* Without a backup, from an epoch that the program gives. */
-        { HEAD ROWS_0_1 ROW(2, 9), true, 2, 0, HEAD ROWS_0_1 },
-        { HEAD ROWS_0_1 ROW(0, 7) ROW(1, 7) ROW(2, 7), true, 1, 0, HEAD ROWS_0_1 ROW(0, 7) },
+        { HEAD ROWS_0_1 ROW(2, 9), RF_CSV_LOG_APPEND, 2, 0, HEAD ROWS_0_1 },
+        { HEAD ROWS_0_1 ROW(0, 7) ROW(1, 7) ROW(2, 7), RF_CSV_LOG_APPEND, 1, 0, HEAD ROWS_0_1 ROW(0, 7) },
     };
     char path[] = "/tmp/ringfire_csv_XXXXXX", text[512], wanted[512];
     const int fd = mkstemp(path);
@@ -631,7 +631,8 @@ TEST(csv_log_resumed)
         assert_non_null(file);
         fputs(cases[i].before, file);
         fclose(file);
-        assert_int_equal(rf_callback_csv_log(path, cases[i].append, &callback), RF_OK);
+        assert_int_equal(rf_callback_csv_log(path, cases[i].append ? RF_CSV_LOG_APPEND : RF_CSV_LOG_REPLACE, &callback),
+                         RF_OK);
         run_csv(callback, cases[i].first, 2, cases[i].restored);
         rf_callback_destroy(&callback);
         snprintf(wanted, sizeof(wanted), "%s%u,%.9g,0.001\n%u,%.9g,0.001\n", cases[i].kept, cases[i].first,
@@ -644,7 +645,7 @@ TEST(csv_log_resumed)
     assert_non_null(file);
     fputs("epoch,loss\n0,1\n", file);
     fclose(file);
-    assert_int_equal(rf_callback_csv_log(path, true, &callback), RF_OK);
+    assert_int_equal(rf_callback_csv_log(path, RF_CSV_LOG_APPEND, &callback), RF_OK);
     assert_int_equal(begin_csv(callback, 0, 0), RF_ERROR_INVALID_ARGUMENT);
     assert_message("has the columns 'epoch,loss', not 'epoch,loss,learning_rate'");
     rf_callback_destroy(&callback);
@@ -661,7 +662,7 @@ static void hold_csv(int ready, const char *path)
     rf_logs logs = { 0 };
     rf_logs_add(&logs, "loss", 0.5);
     rf_logs_add(&logs, "learning_rate", 1e-3);
-    if (rf_callback_csv_log(path, false, &callback) < 0 || begin_csv(callback, 0, 0) < 0 ||
+    if (rf_callback_csv_log(path, RF_CSV_LOG_REPLACE, &callback) < 0 || begin_csv(callback, 0, 0) < 0 ||
         callback->fns.on_epoch_end(callback->user, &fit, &logs) < 0 || write(ready, "!", 1) != 1)
         return;
     for (;;) pause();
@@ -679,7 +680,7 @@ TEST(csv_log_of_another_process)
     const pid_t other = start_holder(hold_csv, path);
     rf_callback *callback;
     snprintf(who, sizeof(who), "in use by another training (process %d on ", (int)other);
-    assert_int_equal(rf_callback_csv_log(other_name, false, &callback), RF_OK);
+    assert_int_equal(rf_callback_csv_log(other_name, RF_CSV_LOG_REPLACE, &callback), RF_OK);
     assert_int_equal(begin_csv(callback, 0, 0), RF_ERROR_INVALID_ARGUMENT);
     assert_message(who);
     assert_message(path);
@@ -688,7 +689,7 @@ TEST(csv_log_of_another_process)
     assert_string_equal(text, "epoch,loss,learning_rate\n0,0.5,0.001\n");
     kill_holder(other);
     assert_int_equal(access(lock, F_OK), 0);
-    assert_int_equal(rf_callback_csv_log(path, true, &callback), RF_OK);
+    assert_int_equal(rf_callback_csv_log(path, RF_CSV_LOG_APPEND, &callback), RF_OK);
     run_csv(callback, 1, 1, 0);
     assert_int_not_equal(access(lock, F_OK), 0); /* fit has ended */
     rf_callback_destroy(&callback);
@@ -703,14 +704,14 @@ TEST(csv_log_errors)
 {
     rf_callback *callback;
     rf_fit_state fit = { 0 };
-    assert_int_equal(rf_callback_csv_log("", false, &callback), RF_ERROR_INVALID_ARGUMENT);
+    assert_int_equal(rf_callback_csv_log("", RF_CSV_LOG_REPLACE, &callback), RF_ERROR_INVALID_ARGUMENT);
     assert_message("path");
-    assert_int_equal(rf_callback_csv_log("/nonexistent/log.csv", false, &callback), RF_OK);
+    assert_int_equal(rf_callback_csv_log("/nonexistent/log.csv", RF_CSV_LOG_REPLACE, &callback), RF_OK);
     assert_int_equal(callback->fns.on_train_begin(callback->user, &fit), RF_ERROR_IO);
     assert_message("/nonexistent/log.csv");
     rf_callback_destroy(&callback);
     /* A full device: the write is reported, not lost in a buffer. */
-    assert_int_equal(rf_callback_csv_log("/dev/full", false, &callback), RF_OK);
+    assert_int_equal(rf_callback_csv_log("/dev/full", RF_CSV_LOG_REPLACE, &callback), RF_OK);
     assert_int_equal(begin_csv(callback, 0, 0), RF_ERROR_IO);
     assert_message("/dev/full");
     rf_logs logs = { 0 };

@@ -81,7 +81,7 @@ static rf_result train_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, vo
 {
     training *tr = user;
     const rf_tensor logits = rf_model_call(t, tr->model, in[0], RF_TRAINING);
-    out[0] = rf_compute_average_loss(t, rf_sparse_categorical_crossentropy(t, in[1], logits, true), NULL);
+    out[0] = rf_compute_average_loss(t, rf_sparse_categorical_crossentropy(t, in[1], logits, RF_LOGITS), NULL);
     (void)rf_optimizer_minimize(t, tr->optimizer, out[0], rf_model_variables(tr->model));
     return rf_trace_status(t);
 }
@@ -103,7 +103,7 @@ static void open_training(rf_strategy *strategy, training *tr)
     OK(rf_layer_dense(&(rf_dense_params){ .units = 64, .activation = RF_ACTIVATION_RELU }, &l[5]));
     OK(rf_layer_dense(&(rf_dense_params){ .units = 10 }, &l[6]));
     OK(rf_model_create_sequential(strategy, l, 7, &RF_SHAPE(SIDE, SIDE, 1), &tr->model));
-    assert_int_equal(rf_model_count_params(tr->model), 121930);
+    assert_int_equal(rf_model_num_params(tr->model), 121930);
     OK(rf_optimizer_create(strategy, &(rf_optimizer_params){ .kind = RF_OPTIMIZER_ADAM }, &tr->optimizer));
     OK(rf_function_create(strategy,
                           &(rf_function_params){ .step = train_step, .user = tr, .num_outputs = 1, .training = true },

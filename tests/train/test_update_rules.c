@@ -115,7 +115,7 @@ static rf_result muon_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, voi
     rf_tensor g[2];
     (void)out;
     const rf_tensor loss = rf_compute_average_loss(
-        t, rf_multiply(t, in[0], rf_reduce_sum(t, rf_square(t, wanted[0]), NULL, 0, false)), NULL);
+        t, rf_multiply(t, in[0], rf_reduce_sum(t, rf_square(t, wanted[0]), NULL, 0, RF_DROP_DIMS)), NULL);
     (void)rf_gradients(t, loss, wanted, 2, g);
     return rf_optimizer_apply_muon(t, n->optimizer, g, (rf_variable_list){ n->variables, 2 }, n->momentums, 0.5, 0);
 }
@@ -169,7 +169,7 @@ static rf_result slope_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, vo
     rf_tensor loss = { 0, 0 };
     (void)out;
     for (uint32_t i = 0; i < 2; i++) {
-        const rf_tensor sum = rf_reduce_sum(t, rf_variable_tensor(t, n->variables[i]), NULL, 0, false);
+        const rf_tensor sum = rf_reduce_sum(t, rf_variable_tensor(t, n->variables[i]), NULL, 0, RF_DROP_DIMS);
         const rf_tensor part = rf_multiply(t, in[0], rf_multiply(t, sum, rf_constant(t, n->slopes[i])));
         loss = i == 0 ? part : rf_add(t, loss, part);
     }
@@ -385,7 +385,7 @@ static unsigned frozen_fit(frozen_net *n, int length)
     if (!rf_layer_variable(n->layers[0], "kernel")) OK(rf_model_build(n->model, RF_SHAPE(length, 2)));
     for (int i = 0; i < 2; i++) n->before[i] = first_weight(n->layers[i]);
     OK(rf_dataset_from_arrays(&(rf_dataset_arrays_params){ .arrays = arrays, .num_arrays = 2 }, &rows));
-    OK(rf_dataset_batch(rows, 2, false, &batches));
+    OK(rf_dataset_batch(rows, 2, RF_REMAINDER_KEEP, &batches));
     OK(rf_model_fit(n->model, &(rf_fit_params){ .data = batches }, NULL));
     rf_dataset_destroy(&batches);
     rf_dataset_destroy(&rows);
@@ -421,7 +421,7 @@ static void frozen_after_compile(rf_strategy *strategy)
     rf_array arrays[2] = { array_f32(RF_SHAPE(1, 2, 2), x), array_f32(RF_SHAPE(1, 2, 1), x) };
     rf_dataset *rows, *batches;
     OK(rf_dataset_from_arrays(&(rf_dataset_arrays_params){ .arrays = arrays, .num_arrays = 2 }, &rows));
-    OK(rf_dataset_batch(rows, 1, false, &batches));
+    OK(rf_dataset_batch(rows, 1, RF_REMAINDER_KEEP, &batches));
     FAILS(rf_model_fit(n.model, &(rf_fit_params){ .data = batches }, NULL), RF_ERROR_INVALID_ARGUMENT, "frozen");
     rf_dataset_destroy(&batches);
     rf_dataset_destroy(&rows);
@@ -524,13 +524,13 @@ static rf_tensor accumulated_loss(rf_trace *t, const accumulation *a, rf_tensor 
     switch (a->way) {
     case BY_TOKENS:
     case BY_TOKENS_APPLIED: return by_tokens;
-    case BY_MEAN: return rf_reduce_mean(t, losses, NULL, 0, false);
+    case BY_MEAN: return rf_reduce_mean(t, losses, NULL, 0, RF_DROP_DIMS);
     case BY_TOKENS_TWICE:
         sum = rf_add(t, by_tokens,
                      rf_compute_weighted_loss(t, rf_stack(t, (rf_tensor[]){ losses, squares }, 2, 2),
                                               rf_expand_dims(t, in[2], 2)));
-        return rf_add(t, sum,
-                      rf_scale_regularization_loss(t, rf_reduce_mean(t, rf_stack(t, pair, 2, 0), NULL, 0, false)));
+        return rf_add(
+            t, sum, rf_scale_regularization_loss(t, rf_reduce_mean(t, rf_stack(t, pair, 2, 0), NULL, 0, RF_DROP_DIMS)));
     case BY_BOTH: return rf_add(t, by_tokens, rf_compute_average_loss(t, squares, NULL));
     case BY_OTHER_TOKENS:
         return rf_add(t, by_tokens, rf_compute_weighted_loss(t, squares, rf_subtract(t, rf_constant(t, 1), in[2])));

@@ -89,7 +89,7 @@ static void size(rf_strategy *strategy)
 {
     vae *v;
     OK(vae_create(strategy, &vae_tutorial, &v));
-    assert_int_equal(rf_model_count_params(vae_model(v)), 69989);
+    assert_int_equal(rf_model_num_params(vae_model(v)), 69989);
     vae_destroy(&v);
 }
 ON_ONE(size)
@@ -105,7 +105,7 @@ static void samples(rf_strategy *strategy)
     OK(rf_dataset_from_arrays(
         &(rf_dataset_arrays_params){ .arrays = &(rf_array){ RF_F32, RF_SHAPE(2, 3), places }, .num_arrays = 1 },
         &data));
-    OK(rf_dataset_batch(data, 2, false, &batched));
+    OK(rf_dataset_batch(data, 2, RF_REMAINDER_KEEP, &batched));
     OK(rf_model_predict(vae_sampler(tr.vae), batched, &first));
     OK(rf_model_predict(vae_sampler(tr.vae), batched, &again));
     const size_t pixels = 16 * 16;

@@ -133,7 +133,7 @@ static void check_counts(const rf_strategy *strategy, const rf_per_replica *resu
 {
     uint32_t before = 0;
     for (uint32_t r = 0; r < rf_strategy_num_replicas_in_sync(strategy); r++) {
-        const uint32_t examples = rf_per_replica_examples(result, r);
+        const uint32_t examples = rf_per_replica_num_examples(result, r);
         assert_true(examples % GROUP == 0 || before + examples == (uint32_t)n);
         before += examples;
     }

@@ -26,7 +26,7 @@ static rf_dataset *make_dataset(examples *e, bool weights)
                                 array_f32(RF_SHAPE(N), e->weight) };
     rf_dataset *slices, *data;
     OK(rf_dataset_from_arrays(&(rf_dataset_arrays_params){ .arrays = arrays, .num_arrays = weights ? 3 : 2 }, &slices));
-    OK(rf_dataset_batch(slices, BATCH, false, &data));
+    OK(rf_dataset_batch(slices, BATCH, RF_REMAINDER_KEEP, &data));
     rf_dataset_destroy(&slices);
     return data;
 }

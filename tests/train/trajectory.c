@@ -251,7 +251,7 @@ static rf_result train_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, vo
 {
     const classifier *c = user;
     const rf_tensor logits = rf_model_call(t, c->model, in[0], RF_TRAINING);
-    out[0] = rf_compute_average_loss(t, rf_sparse_categorical_crossentropy(t, in[1], logits, true), NULL);
+    out[0] = rf_compute_average_loss(t, rf_sparse_categorical_crossentropy(t, in[1], logits, RF_LOGITS), NULL);
     (void)rf_optimizer_minimize(t, c->optimizer, out[0], rf_model_variables(c->model));
     return rf_trace_status(t);
 }

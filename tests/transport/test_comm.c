@@ -700,7 +700,7 @@ TEST(test_alone)
     assert_int_equal(descriptors(), before);
     assert_int_equal(rf_comm_world_size(comm), 1);
     assert_int_equal(rf_comm_local_size(comm), 1);
-    assert_string_equal(rf_comm_provider(comm), "");
+    assert_string_equal(rf_comm_transport(comm), "");
     float a[3] = { 1, 2, 3 }, b[3] = { 0 };
     assert_int_equal(rf_comm_all_reduce(comm, a, b, 3, RF_F32, RF_COMM_SUM, NULL), RF_OK);
     assert_memory_equal(a, b, sizeof(a));

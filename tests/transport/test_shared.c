@@ -339,8 +339,8 @@ static int expect_way(rf_comm *comm, void *user)
 {
     const char *const *ways = user;
     const char *way = ways[rf_comm_rank(comm)];
-    if (strcmp(rf_comm_provider(comm), way) != 0) {
-        fprintf(stderr, "rank %u: data goes over %s, not %s\n", rf_comm_rank(comm), rf_comm_provider(comm), way);
+    if (strcmp(rf_comm_transport(comm), way) != 0) {
+        fprintf(stderr, "rank %u: data goes over %s, not %s\n", rf_comm_rank(comm), rf_comm_transport(comm), way);
         return 1;
     }
     float x[1000];

@@ -367,7 +367,7 @@ static bool begin_job(allreduce_rank *k, int32_t *code)
         return false;
     k->results->hosts = (uint32_t)hosts;
     k->results->columns = 1;
-    snprintf(k->results->provider, sizeof(k->results->provider), "%s", rf_comm_provider(k->comm));
+    snprintf(k->results->provider, sizeof(k->results->provider), "%s", rf_comm_transport(k->comm));
     return true;
 }
 
@@ -443,7 +443,7 @@ static int run_rank(void *user, uint32_t rank)
                                     .provider = o->provider };
     bool ok = rf_comm_create(&params, &k.comm) == RF_OK;
     if (ok && rank == 0)
-        snprintf(shared->results.provider, sizeof(shared->results.provider), "%s", rf_comm_provider(k.comm));
+        snprintf(shared->results.provider, sizeof(shared->results.provider), "%s", rf_comm_transport(k.comm));
     for (uint32_t s = 0; s < o->num_sizes && ok; s++) ok = measure_size(&k, s);
     if (!ok) fprintf(stderr, "ringfire-bench: rank %u: %s\n", rank, rf_error_message());
     rf_comm_destroy(&k.comm);

@@ -51,7 +51,7 @@ static rf_result forward_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, 
     rf_tensor x[3];
     for (int i = 0; i < 3; i++) x[i] = rf_variable_tensor(t, c->operand[i]);
     const rf_tensor y = rf_attention(t, x[0], x[1], x[2], &c->params);
-    out[0] = rf_reduce_sum(t, rf_square(t, y), NULL, 0, false);
+    out[0] = rf_reduce_sum(t, rf_square(t, y), NULL, 0, RF_DROP_DIMS);
     return rf_trace_status(t);
 }
 
@@ -65,7 +65,7 @@ static rf_result training_step(rf_trace *t, const rf_tensor *in, rf_tensor *out,
     TRY(rf_gradients(t, loss, x, 3, gradients));
     out[0] = loss;
     for (int i = 0; i < 3; i++)
-        out[0] = rf_add(t, out[0], rf_reduce_sum(t, rf_square(t, gradients[i]), NULL, 0, false));
+        out[0] = rf_add(t, out[0], rf_reduce_sum(t, rf_square(t, gradients[i]), NULL, 0, RF_DROP_DIMS));
     return rf_trace_status(t);
 }
 

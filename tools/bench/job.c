@@ -93,10 +93,10 @@ static int report_job(const job_options *o, const rf_comm *comm, const job_figur
              "%u workers on this host, data over %s.\n"
              "Formed after %.2f s: the last worker has left the first barrier. That took %.2f s of processors.\n"
              "Idle for %g s: %.2f %% of one processor and %.1f wakes a second, all workers together.",
-             workers, rf_comm_provider(comm), (double)figures->formed, (double)figures->processor, o->idle, 100 * share,
-             wakes);
+             workers, rf_comm_transport(comm), (double)figures->formed, (double)figures->processor, o->idle,
+             100 * share, wakes);
     json_t *result =
-        json_pack("{s:i,s:s,s:f,s:f,s:f,s:f,s:f}", "workers", (int)workers, "provider", rf_comm_provider(comm),
+        json_pack("{s:i,s:s,s:f,s:f,s:f,s:f,s:f}", "workers", (int)workers, "provider", rf_comm_transport(comm),
                   "formed_seconds", (double)figures->formed, "formed_processor_seconds", (double)figures->processor,
                   "idle_seconds", o->idle, "idle_processor_share", share, "idle_wakes_per_second", wakes);
     return bench_report(o->json_path, about, NULL, result, true);

@@ -86,7 +86,7 @@ static rf_result create_data(observer *b)
     const rf_dataset_arrays_params arrays = { .arrays = b->net.batch.component, .num_arrays = 2 };
     rf_dataset *examples;
     TRY(rf_dataset_from_arrays(&arrays, &examples));
-    const rf_result r = rf_dataset_batch(examples, b->options->batch, false, &b->data);
+    const rf_result r = rf_dataset_batch(examples, b->options->batch, RF_REMAINDER_KEEP, &b->data);
     rf_dataset_destroy(&examples);
     return r;
 }

@@ -103,7 +103,7 @@ static rf_result run_saver(saver *b, const bench_save_params *p, bench_save_resu
     double warm;
     TRY(saver_create(b, p));
     snprintf(out->device, sizeof(out->device), "%s", rf_strategy_device_name(b->net.strategy, 0));
-    out->bytes = (uint64_t)rf_model_count_params(b->net.model) * sizeof(float);
+    out->bytes = (uint64_t)rf_model_num_params(b->net.model) * sizeof(float);
     TRY(saver_train(b, 2, &warm));
     for (uint32_t i = 0; i < p->rounds; i++) TRY(save_blocking(b, p, &out->rounds[i]));
     /* One after another, as in a training: the memory of the copy is kept between them. */

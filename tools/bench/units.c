@@ -30,7 +30,7 @@ static bool parse_with_unit(const char *text, const unit *units, double most, do
 {
     char *end;
     if (text[0] < '0' || text[0] > '9') return false;
-    const double n = rf_number_read(text, &end);
+    const double n = rf_number_parse(text, &end);
     for (; units->name; units++) {
         if (strcmp(end, units->name) != 0) continue;
         *out = n * units->factor;

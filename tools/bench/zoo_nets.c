@@ -64,7 +64,7 @@ static rf_result binary_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, v
     const uint32_t inputs = rf_model_num_inputs(n->net.model);
     rf_tensor logits;
     (void)rf_model_apply(t, n->net.model, in, inputs, RF_TRAINING, &logits, 1);
-    return losses_minimize(t, n, rf_binary_crossentropy(t, in[inputs], logits, true), out);
+    return losses_minimize(t, n, rf_binary_crossentropy(t, in[inputs], logits, RF_LOGITS), out);
 }
 
 static rf_result nmt_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *user)

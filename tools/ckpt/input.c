@@ -20,7 +20,7 @@ rf_result input_open(const char *path, input *in)
     *in = (input){ 0 };
     const rf_result r =
         is_safetensors(path) ? rf_safetensors_open(path, &in->file) : rf_archive_open(path, &in->archive);
-    in->count = in->file ? rf_safetensors_count(in->file) : rf_archive_count(in->archive);
+    in->count = in->file ? rf_safetensors_num_tensors(in->file) : rf_archive_num_tensors(in->archive);
     in->num_values = rf_archive_num_values(in->archive);
     return r;
 }

@@ -148,10 +148,10 @@ static bool load_csv_rows(plot_data *d, FILE *file, char *const *columns, int nu
     const bool counted = strcmp(columns[0], "epoch") == 0 || strcmp(columns[0], "step") == 0;
     for (double row = 0; ok && getline(&line, &capacity, file) >= 0; row++) {
         const int n = line_split(line, cells);
-        const double x = counted ? rf_number_read(cells[0], NULL) : row;
+        const double x = counted ? rf_number_parse(cells[0], NULL) : row;
         for (int i = counted ? 1 : 0; ok && i < n && i < num_columns; i++) {
             char *end;
-            const double y = rf_number_read(cells[i], &end);
+            const double y = rf_number_parse(cells[i], &end);
             if (end != cells[i]) ok = add_csv_value(d, run, columns[i], x, y);
         }
     }

@@ -20,7 +20,7 @@ static bool argument_add(char **list, uint32_t *count, uint32_t most, char *valu
 static bool parse_seconds(const char *text, double *out)
 {
     char *end;
-    *out = rf_number_read(text, &end);
+    *out = rf_number_parse(text, &end);
     return end != text && !*end && isfinite(*out) && *out >= 0;
 }
 

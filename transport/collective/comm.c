@@ -169,7 +169,7 @@ RF_API uint32_t rf_comm_local_size(const rf_comm *comm)
     return comm ? comm->local_size : 0;
 }
 
-RF_API const char *rf_comm_provider(const rf_comm *comm)
+RF_API const char *rf_comm_transport(const rf_comm *comm)
 {
     return comm && comm->engine ? rf_engine_provider(comm->engine) : "";
 }

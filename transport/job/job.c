@@ -7,6 +7,7 @@
 
 #include <openssl/crypto.h>
 
+#include "base/params.h"
 #include "base/platform.h"
 #include "transport/job/cluster.h"
 #include "transport/job/sources.h"
@@ -41,6 +42,7 @@ static rf_result resolve_seconds(const rf_job_env *env, double given, const char
 {
     double seconds = fallback;
     RF_REQUIRE(isfinite(given) && given >= 0, "%s is %g, not a number of seconds", argument, given);
+    RF_REFUSE_ZERO(given, argument, "every wait needs time; 0 stands for the default");
     if (given > 0)
         seconds = given;
     else

@@ -45,7 +45,7 @@ rf_result rf_job_seconds(const rf_job_env *env, const char *name, double *out)
     const char *text = rf_job_get(env, name);
     if (!text) return RF_OK;
     char *end = NULL;
-    const double value = rf_number_read(text, &end);
+    const double value = rf_number_parse(text, &end);
     RF_REQUIRE(*end == '\0' && isfinite(value) && value > 0, "%s is '%.40s', not a number of seconds above 0", name,
                text);
     *out = value;

@@ -185,13 +185,18 @@ def slice_update(x: TensorLike, updates: TensorLike, start: TensorLike, axis: in
 # ---- reductions ----
 
 
+def _reduced_dims(keepdims: bool) -> int:
+    return lib.RF_KEEP_DIMS if keepdims else lib.RF_DROP_DIMS
+
+
 def _reduce(name: str, function: Any, x: TensorLike, axis: Axis, keepdims: bool) -> Tensor:
     t = trace_of(name, x)
     axes = [] if axis is None else [axis] if isinstance(axis, int) else list(axis)
     if axis is not None and not axes:
         return _tensor(t, x, "x")
     return t.made(
-        function(t.pointer, t.take(x, "x"), arrays.ints("int32_t", axes), len(axes), keepdims))
+        function(t.pointer, t.take(x, "x"), arrays.ints("int32_t", axes), len(axes),
+                 _reduced_dims(keepdims)))
 
 
 @operation
@@ -227,7 +232,7 @@ def moments(x: TensorLike, axes: Axis, keepdims: bool = False) -> Tuple[Tensor, 
     out = ffi.new("rf_tensor[2]")
     t.check(
         lib.rf_moments(t.pointer, t.take(x, "x"), arrays.ints("int32_t", listed), len(listed),
-                       keepdims, out, out + 1))
+                       _reduced_dims(keepdims), out, out + 1))
     first, second = tensors(t, out, 2)
     return first, second
 
@@ -259,12 +264,18 @@ def argmin(x: TensorLike, axis: int) -> Tensor:
         lib.rf_argmin(t.pointer, y.handle)), True)
 
 
+def _scan_form(exclusive: bool, reverse: bool) -> int:
+    if reverse:
+        return lib.RF_SCAN_EXCLUSIVE_REVERSE if exclusive else lib.RF_SCAN_INCLUSIVE_REVERSE
+    return lib.RF_SCAN_EXCLUSIVE if exclusive else lib.RF_SCAN_INCLUSIVE
+
+
 @operation
 def cumsum(x: TensorLike, axis: int, exclusive: bool = False, reverse: bool = False) -> Tensor:
     """Cumulative sums along an axis."""
     t = trace_of("cumsum", x)
     return _along_last(t, _tensor(t, x, "x"), axis, lambda y: t.made(
-        lib.rf_cumsum(t.pointer, y.handle, exclusive, reverse)), False)
+        lib.rf_cumsum(t.pointer, y.handle, _scan_form(exclusive, reverse))), False)
 
 
 @operation
@@ -272,28 +283,28 @@ def cumprod(x: TensorLike, axis: int, exclusive: bool = False, reverse: bool = F
     """Cumulative products along an axis."""
     t = trace_of("cumprod", x)
     return _along_last(t, _tensor(t, x, "x"), axis, lambda y: t.made(
-        lib.rf_cumprod(t.pointer, y.handle, exclusive, reverse)), False)
+        lib.rf_cumprod(t.pointer, y.handle, _scan_form(exclusive, reverse))), False)
 
 
 @operation
 def sort(x: TensorLike, axis: int = -1, direction: str = "ASCENDING") -> Tensor:
     """Sorts along an axis, "ASCENDING" or "DESCENDING"; NaN comes last."""
     t = trace_of("sort", x)
-    return t.made(lib.rf_sort(t.pointer, t.take(x, "x"), axis, _descends(direction)))
+    return t.made(lib.rf_sort(t.pointer, t.take(x, "x"), axis, _order(direction)))
 
 
 @operation
 def argsort(x: TensorLike, axis: int = -1, direction: str = "ASCENDING") -> Tensor:
     """Where the elements of sort() were along the axis: i32."""
     t = trace_of("argsort", x)
-    return t.made(lib.rf_argsort(t.pointer, t.take(x, "x"), axis, _descends(direction)))
+    return t.made(lib.rf_argsort(t.pointer, t.take(x, "x"), axis, _order(direction)))
 
 
-def _descends(direction: str) -> bool:
+def _order(direction: str) -> int:
     if direction not in ("ASCENDING", "DESCENDING"):
         raise InvalidArgumentError('direction=%r is neither "ASCENDING" nor "DESCENDING"' %
                                    (direction, ))
-    return direction == "DESCENDING"
+    return lib.RF_DESCENDING if direction == "DESCENDING" else lib.RF_ASCENDING
 
 
 @operation
@@ -478,7 +489,7 @@ def softmax_cross_entropy_with_logits(labels: TensorLike, logits: TensorLike) ->
     t = trace_of("softmax_cross_entropy_with_logits", labels, logits)
     return t.made(
         lib.rf_categorical_crossentropy(t.pointer, t.take(labels, "labels"),
-                                        t.take(logits, "logits"), True))
+                                        t.take(logits, "logits"), lib.RF_LOGITS))
 
 
 @operation
@@ -487,7 +498,7 @@ def sparse_softmax_cross_entropy_with_logits(labels: TensorLike, logits: TensorL
     t = trace_of("sparse_softmax_cross_entropy_with_logits", labels, logits)
     return t.made(
         lib.rf_sparse_categorical_crossentropy(t.pointer, t.take(labels, "labels"),
-                                               t.take(logits, "logits"), True))
+                                               t.take(logits, "logits"), lib.RF_LOGITS))
 
 
 @operation

@@ -282,7 +282,7 @@ def _close_all() -> None:
 
 def create(function: Any, kind: str, *arguments: Any) -> Any:
     """The object that a create function of the library makes, its `out` being the last argument:
-    create(lib.rf_metric_create_with, "rf_metric", strategy.pointer, params)."""
+    create(lib.rf_metric_create, "rf_metric", strategy.pointer, params)."""
     out = ffi.new(kind + " **")
     check(function(*arguments, out))
     return out[0]

@@ -86,11 +86,11 @@ static rf_result check_pairs(const char *what, const rf_array *users, const rf_a
     for (int k = 0; k < 2; k++)
         RF_REQUIRE(both[k]->dtype == RF_I32 && both[k]->shape.rank == 1 && both[k]->shape.dim[0] >= 0 &&
                        both[k]->shape.dim[0] == users->shape.dim[0] && (both[k]->data || both[k]->shape.dim[0] == 0),
-                   "rf_dataset_with_negatives: %s are not users and items i32 [n] of one length", what);
+                   "rf_dataset_from_pairs: %s are not users and items i32 [n] of one length", what);
     for (int64_t i = 0; i < users->shape.dim[0]; i++) {
         const int32_t user = ((const int32_t *)users->data)[i], item = ((const int32_t *)items->data)[i];
         RF_REQUIRE(user >= 0 && user < INT32_MAX && item >= 0 && (uint32_t)item < num_items,
-                   "rf_dataset_with_negatives: number %lld of the %s is user %d with item %d of %u", (long long)i, what,
+                   "rf_dataset_from_pairs: number %lld of the %s is user %d with item %d of %u", (long long)i, what,
                    user, item, num_items);
         if ((uint32_t)user >= *num_users) *num_users = (uint32_t)user + 1;
     }
@@ -124,7 +124,7 @@ static rf_result arrange_users(pair_source *source)
         if (end > begin) qsort(source->known + begin, end - begin, sizeof(int32_t), compare_items);
         for (uint64_t i = begin; i < end; i++)
             if (kept == from || source->known[i] != source->known[kept - 1]) source->known[kept++] = source->known[i];
-        RF_REQUIRE(kept - from < source->num_items, "rf_dataset_with_negatives: user %u has all of the %u items", user,
+        RF_REQUIRE(kept - from < source->num_items, "rf_dataset_from_pairs: user %u has all of the %u items", user,
                    source->num_items);
         begin = end;
         source->first[user + 1] = kept;
@@ -132,7 +132,7 @@ static rf_result arrange_users(pair_source *source)
     return RF_OK;
 }
 
-static rf_result copy_pairs(const rf_negatives_params *params, pair_source *source)
+static rf_result copy_pairs(const rf_pairs_params *params, pair_source *source)
 {
     const rf_array none = { RF_I32, RF_SHAPE(0), NULL };
     const rf_array *users = params->other_users ? params->other_users : &none;
@@ -140,7 +140,7 @@ static rf_result copy_pairs(const rf_negatives_params *params, pair_source *sour
     RF_TRY(check_pairs("pairs", params->users, params->items, params->num_items, &source->num_users));
     RF_TRY(check_pairs("other pairs", users, items, params->num_items, &source->num_users));
     const size_t count = (size_t)params->users->shape.dim[0], all = count + (size_t)users->shape.dim[0];
-    RF_REQUIRE(count > 0, "rf_dataset_with_negatives: there are no pairs");
+    RF_REQUIRE(count > 0, "rf_dataset_from_pairs: there are no pairs");
     source->num_items = params->num_items;
     source->users = RF_NEW_ARRAY(int32_t, count);
     source->items = RF_NEW_ARRAY(int32_t, count);
@@ -164,18 +164,18 @@ static rf_result copy_pairs(const rf_negatives_params *params, pair_source *sour
     return ok ? arrange_users(source) : RF_ERROR_OUT_OF_HOST_MEMORY;
 }
 
-rf_result rf_dataset_with_negatives(const rf_negatives_params *params, rf_dataset **out)
+rf_result rf_dataset_from_pairs(const rf_pairs_params *params, rf_dataset **out)
 {
-    RF_REQUIRE(out, "rf_dataset_with_negatives: out is NULL");
+    RF_REQUIRE(out, "rf_dataset_from_pairs: out is NULL");
     *out = NULL;
-    RF_TRY(RF_PARAMS_CHECK(rf_negatives_params, params));
-    RF_REQUIRE(params && params->users && params->items, "rf_dataset_with_negatives: no users and items given");
+    RF_TRY(RF_PARAMS_CHECK(rf_pairs_params, params));
+    RF_REQUIRE(params && params->users && params->items, "rf_dataset_from_pairs: no users and items given");
     RF_REQUIRE(!params->other_users == !params->other_items,
-               "rf_dataset_with_negatives: of other_users and other_items one is NULL");
+               "rf_dataset_from_pairs: of other_users and other_items one is NULL");
     RF_REQUIRE(params->num_items >= 1 && params->num_items <= INT32_MAX,
-               "rf_dataset_with_negatives: num_items is %u, not 1 to %d", params->num_items, INT32_MAX);
+               "rf_dataset_from_pairs: num_items is %u, not 1 to %d", params->num_items, INT32_MAX);
     RF_REQUIRE(params->negatives >= 1 && params->negatives <= MOST_NEGATIVES,
-               "rf_dataset_with_negatives: negatives is %u, not 1 to %d", params->negatives, (int)MOST_NEGATIVES);
+               "rf_dataset_from_pairs: negatives is %u, not 1 to %d", params->negatives, (int)MOST_NEGATIVES);
     const rf_element_spec spec = {
         3, { RF_I32, RF_I32, RF_F32 }, { RF_SCALAR_SHAPE, RF_SCALAR_SHAPE, RF_SHAPE(1) }, { 0 }
     };

@@ -21,19 +21,19 @@ const rf_dataset_kind rf_dataset_kind_token_windows = {
     .free_dataset = rf_dataset_free_data,
 };
 
-rf_result rf_dataset_windows(const rf_array *tokens, uint32_t length, uint32_t step, rf_dataset **out)
+rf_result rf_dataset_from_tokens(const rf_array *tokens, uint32_t length, uint32_t step, rf_dataset **out)
 {
-    RF_REQUIRE(out, "rf_dataset_windows: out is NULL");
+    RF_REQUIRE(out, "rf_dataset_from_tokens: out is NULL");
     *out = NULL;
     RF_REQUIRE(tokens && tokens->data && tokens->dtype == RF_I32 && tokens->shape.rank == 1,
-               "rf_dataset_windows: tokens are not i32 [n] with data");
-    RF_REQUIRE(length > 0, "rf_dataset_windows: length is 0");
+               "rf_dataset_from_tokens: tokens are not i32 [n] with data");
+    RF_REQUIRE(length > 0, "rf_dataset_from_tokens: length is 0");
     const int64_t count = tokens->shape.dim[0];
     RF_REQUIRE(count > length,
-               "rf_dataset_windows: %lld tokens are too few for windows of %u tokens, which need one token more",
+               "rf_dataset_from_tokens: %lld tokens are too few for windows of %u tokens, which need one token more",
                (long long)count, length);
     size_t bytes;
-    RF_REQUIRE(rf_mul_size((size_t)count, sizeof(int32_t), &bytes), "rf_dataset_windows: %lld tokens are too many",
+    RF_REQUIRE(rf_mul_size((size_t)count, sizeof(int32_t), &bytes), "rf_dataset_from_tokens: %lld tokens are too many",
                (long long)count);
     const rf_element_spec spec = { .num_components = 2,
                                    .dtype = { RF_I32, RF_I32 },

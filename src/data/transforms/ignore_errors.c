@@ -49,18 +49,20 @@ const rf_dataset_kind rf_dataset_kind_ignore_errors = {
     .free_dataset = rf_dataset_free_data,
 };
 
-rf_result rf_dataset_ignore_errors(const rf_dataset *in, bool log_warning, rf_dataset **out)
+rf_result rf_dataset_ignore_errors(const rf_dataset *in, rf_ignore_mode mode, rf_dataset **out)
 {
     RF_REQUIRE(out, "rf_dataset_ignore_errors: out is NULL");
     *out = NULL;
     RF_REQUIRE(in, "rf_dataset_ignore_errors: in is NULL");
+    RF_REQUIRE(mode == RF_IGNORE_SILENTLY || mode == RF_IGNORE_WITH_WARNING,
+               "rf_dataset_ignore_errors: mode %d does not exist", (int)mode);
     for (const rf_dataset *d = in; d; d = d->input)
         RF_REQUIRE(d->kind != &rf_dataset_kind_slice,
                    "rf_dataset_ignore_errors: the dataset has been distributed, and workers would leave out different "
                    "batches; ignore errors before rf_dataset_batch()");
     RF_TRY(rf_dataset_derive_with(in, &rf_dataset_kind_ignore_errors, sizeof(ignoring_step), out));
     ignoring_step *step = (*out)->data;
-    step->log_warning = log_warning;
+    step->log_warning = mode == RF_IGNORE_WITH_WARNING;
     if (in->cardinality > 0) (*out)->cardinality = RF_CARDINALITY_UNKNOWN;
     return RF_OK;
 }

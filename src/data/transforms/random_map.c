@@ -170,6 +170,8 @@ static rf_result check_augment(const rf_dataset *in, uint32_t index, const rf_au
     RF_REQUIRE(p->pad >= 0 && p->pad <= shape.dim[0] && p->pad <= shape.dim[1],
                "rf_dataset_map_augment: pad %d is not between 0 and the size of the image", p->pad);
     for (int c = 0; c < MAX_CHANNELS; c++) {
+        RF_REFUSE_ZERO(p->deviation[c], "rf_dataset_map_augment: deviation",
+                       "it divides; 0 leaves the channel unchanged");
         RF_REQUIRE(isfinite(p->mean[c]) && isfinite(p->deviation[c]) && p->deviation[c] >= 0,
                    "rf_dataset_map_augment: channel %d has the mean %g and the deviation %g", c, (double)p->mean[c],
                    (double)p->deviation[c]);

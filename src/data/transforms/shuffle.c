@@ -141,15 +141,17 @@ const rf_dataset_kind rf_dataset_kind_shuffle = {
     .next = next_shuffled,
 };
 
-rf_result rf_dataset_shuffle(const rf_dataset *in, uint64_t buffer_size, uint64_t seed, bool reshuffle_each_iteration,
+rf_result rf_dataset_shuffle(const rf_dataset *in, uint64_t buffer_size, uint64_t seed, rf_shuffle_mode mode,
                              rf_dataset **out)
 {
     RF_REQUIRE(out, "rf_dataset_shuffle: out is NULL");
     *out = NULL;
     RF_REQUIRE(buffer_size > 0, "rf_dataset_shuffle: buffer_size is 0");
+    RF_REQUIRE(mode == RF_SHUFFLE_ONCE || mode == RF_SHUFFLE_EACH_PASS, "rf_dataset_shuffle: mode %d does not exist",
+               (int)mode);
     RF_TRY(rf_dataset_derive(in, &rf_dataset_kind_shuffle, out));
     (*out)->count = buffer_size;
     (*out)->seed = seed;
-    (*out)->flag = reshuffle_each_iteration;
+    (*out)->flag = mode == RF_SHUFFLE_EACH_PASS;
     return RF_OK;
 }

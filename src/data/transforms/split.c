@@ -113,6 +113,7 @@ static rf_result count_first(const rf_dataset *in, const rf_split_params *p, uin
     const int64_t all = in->cardinality;
     RF_REQUIRE(all != RF_CARDINALITY_INFINITE, "rf_dataset_split: the dataset is infinite; split what is repeated");
     RF_REQUIRE((p->count > 0) != (p->fraction != 0.0), "rf_dataset_split: set either count or fraction");
+    RF_REFUSE_ZERO(p->fraction, "rf_dataset_split: fraction", "the first part would be empty");
     RF_REQUIRE(p->fraction >= 0.0 && p->fraction < 1.0, "rf_dataset_split: fraction %g is not in (0, 1)", p->fraction);
     RF_REQUIRE(all >= 0 || (p->count > 0 && !p->shuffle),
                "rf_dataset_split: the number of elements is unknown, which fraction and shuffle need; set count alone");
@@ -134,7 +135,8 @@ rf_result rf_dataset_split(const rf_dataset *in, const rf_split_params *params, 
     rf_dataset *fixed, *drawn = NULL;
     RF_TRY(rf_dataset_derive(in, &rf_dataset_kind_first_pass, &fixed));
     rf_result r = RF_OK;
-    if (params->shuffle) r = rf_dataset_shuffle(fixed, (uint64_t)in->cardinality, params->seed, false, &drawn);
+    if (params->shuffle)
+        r = rf_dataset_shuffle(fixed, (uint64_t)in->cardinality, params->seed, RF_SHUFFLE_ONCE, &drawn);
     if (r >= 0) r = rf_dataset_window(drawn ? drawn : fixed, 0, 1, count, first);
     if (r >= 0) r = rf_dataset_window(drawn ? drawn : fixed, count, 1, UINT64_MAX, second);
     if (r < 0) rf_dataset_destroy(first);

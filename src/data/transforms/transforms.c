@@ -339,18 +339,20 @@ const rf_dataset_kind rf_dataset_kind_batch = {
     .drop = drop_batch,
 };
 
-rf_result rf_dataset_batch(const rf_dataset *in, uint32_t batch_size, bool drop_remainder, rf_dataset **out)
+rf_result rf_dataset_batch(const rf_dataset *in, uint32_t batch_size, rf_batch_remainder remainder, rf_dataset **out)
 {
     RF_REQUIRE(out && in, "rf_dataset_batch: an argument is NULL");
     *out = NULL;
     RF_REQUIRE(batch_size > 0, "rf_dataset_batch: batch_size is 0");
+    RF_REQUIRE(remainder == RF_REMAINDER_KEEP || remainder == RF_REMAINDER_DROP,
+               "rf_dataset_batch: remainder %d does not exist", (int)remainder);
     for (uint32_t i = 0; i < in->spec.num_components; i++)
         RF_REQUIRE(in->spec.shape[i].rank < RF_MAX_RANK, "rf_dataset_batch: component %u has %d dimensions already", i,
                    RF_MAX_RANK);
     RF_TRY(rf_dataset_derive(in, &rf_dataset_kind_batch, out));
     rf_dataset *d = *out;
     d->count = d->batch_size = batch_size;
-    d->flag = drop_remainder;
+    d->flag = remainder == RF_REMAINDER_DROP;
     for (uint32_t i = 0; i < d->spec.num_components; i++) {
         rf_shape *s = &d->spec.shape[i];
         memmove(&s->dim[1], &s->dim[0], (size_t)s->rank * sizeof(s->dim[0]));
@@ -359,7 +361,7 @@ rf_result rf_dataset_batch(const rf_dataset *in, uint32_t batch_size, bool drop_
     }
     if (in->cardinality >= 0)
         d->cardinality =
-            drop_remainder ? in->cardinality / batch_size : (int64_t)rf_div_up((uint64_t)in->cardinality, batch_size);
+            d->flag ? in->cardinality / batch_size : (int64_t)rf_div_up((uint64_t)in->cardinality, batch_size);
     return RF_OK;
 }
 

@@ -72,7 +72,7 @@ const char *rf_archive_type(const rf_archive *archive)
     return archive ? archive->header.type : NULL;
 }
 
-uint64_t rf_archive_count(const rf_archive *archive)
+uint64_t rf_archive_num_tensors(const rf_archive *archive)
 {
     return archive ? archive->header.num_tensors : 0;
 }

@@ -231,7 +231,7 @@ static rf_result read_archive(void *user, const char *name, uint64_t offset, voi
 rf_result rf_safetensors_from_archive(rf_archive *archive, const char *path)
 {
     RF_REQUIRE(archive, "rf_safetensors_from_archive: archive is NULL");
-    const uint32_t count = (uint32_t)rf_archive_count(archive);
+    const uint32_t count = (uint32_t)rf_archive_num_tensors(archive);
     rf_named_array *arrays = RF_NEW_ARRAY(rf_named_array, count);
     rf_result r = arrays ? RF_OK : RF_ERROR_OUT_OF_HOST_MEMORY;
     for (uint32_t i = 0; r >= 0 && i < count; i++) {
@@ -676,7 +676,7 @@ void rf_safetensors_close(rf_safetensors **file)
     *file = NULL;
 }
 
-uint64_t rf_safetensors_count(const rf_safetensors *file)
+uint64_t rf_safetensors_num_tensors(const rf_safetensors *file)
 {
     return file ? file->h.count : 0;
 }

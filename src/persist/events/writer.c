@@ -121,7 +121,7 @@ static rf_result open_file(rf_event_writer *w, const char *directory)
 
 static rf_result start_writer(rf_event_writer *w, const rf_event_writer_params *params)
 {
-    const double seconds = params->flush_seconds > 0 ? params->flush_seconds : DEFAULT_FLUSH_SECONDS;
+    const double seconds = rf_setting(params->flush_seconds, DEFAULT_FLUSH_SECONDS);
     w->flush_ns = seconds < 1e9 ? (uint64_t)(seconds * 1e9) : UINT64_MAX;
     w->buffer = rf_calloc(1, BUFFER_SIZE);
     if (!w->buffer) return RF_ERROR_OUT_OF_HOST_MEMORY;

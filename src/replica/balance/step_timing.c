@@ -38,7 +38,7 @@ rf_result rf_test_aid(const char *name, uint32_t *replica, double *number)
     char *end, *last;
     const unsigned long which = strtoul(text, &end, 10);
     RF_REQUIRE(end != text && *end == ':', "%s is '%s', not replica:number", name, text);
-    *number = rf_number_read(end + 1, &last);
+    *number = rf_number_parse(end + 1, &last);
     RF_REQUIRE(last != end + 1 && !*last && *number >= 0 && isfinite(*number), "%s is '%s', not replica:number", name,
                text);
     *replica = (uint32_t)which;

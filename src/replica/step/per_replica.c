@@ -71,7 +71,7 @@ RF_API rf_result rf_per_replica_local(const rf_per_replica *value, uint32_t repl
     return per_replica_get(value, index, out);
 }
 
-RF_API uint32_t rf_per_replica_examples(const rf_per_replica *value, uint32_t replica)
+RF_API uint32_t rf_per_replica_num_examples(const rf_per_replica *value, uint32_t replica)
 {
     if (!value || !value->values || replica >= value->function->strategy->members.num_replicas) return 0;
     return value->examples[replica];

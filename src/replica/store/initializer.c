@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "base/memory.h"
+#include "base/params.h"
 #include "base/philox.h"
 
 void rf_initializer_fans(rf_shape shape, double *fan_in, double *fan_out)
@@ -137,6 +138,7 @@ rf_result rf_initializer_check(const rf_initializer *i)
                "initializer: distribution %d does not exist", (int)i->distribution);
     RF_REQUIRE(!scaled || i->a >= 0, "initializer: the scale a of variance scaling is %g; it cannot be negative",
                (double)i->a);
+    if (scaled) RF_REFUSE_ZERO(i->a, "initializer: the scale a of variance scaling", "use RF_INIT_ZEROS");
     return RF_OK;
 }
 
@@ -146,6 +148,7 @@ rf_result rf_initializer_fill(const rf_initializer *initializer, rf_shape shape,
     RF_REQUIRE(count >= 0, "initializer: the shape is not valid");
     RF_TRY(rf_initializer_check(initializer));
     const double a = initializer->a, b = initializer->b;
+    const double mean = rf_setting(a, 0.0), deviation = rf_setting(b, 0.05);
     rf_rng rng = { .key = seed };
     scaling s;
     if (find_scaling(initializer, &s)) {
@@ -153,17 +156,17 @@ rf_result rf_initializer_fill(const rf_initializer *initializer, rf_shape shape,
         return RF_OK;
     }
     switch (initializer->kind) {
-    case RF_INIT_RANDOM_NORMAL: fill_normal(&rng, a, b == 0 ? 0.05 : b, count, values); return RF_OK;
-    case RF_INIT_TRUNCATED_NORMAL: fill_truncated_normal(&rng, a, b == 0 ? 0.05 : b, 1, count, values); return RF_OK;
+    case RF_INIT_RANDOM_NORMAL: fill_normal(&rng, mean, deviation, count, values); return RF_OK;
+    case RF_INIT_TRUNCATED_NORMAL: fill_truncated_normal(&rng, mean, deviation, 1, count, values); return RF_OK;
     case RF_INIT_RANDOM_UNIFORM:
         if (a == 0 && b == 0)
             fill_uniform(&rng, -0.05, 0.05, count, values);
         else
-            fill_uniform(&rng, a, b, count, values);
+            fill_uniform(&rng, mean, rf_setting(b, 0.0), count, values);
         return RF_OK;
-    case RF_INIT_ORTHOGONAL: return fill_orthogonal(&rng, a == 0 ? 1 : a, shape, values);
+    case RF_INIT_ORTHOGONAL: return fill_orthogonal(&rng, rf_setting(a, 1.0), shape, values);
     case RF_INIT_ZEROS: fill_constant(0, count, values); return RF_OK;
     case RF_INIT_ONES: fill_constant(1, count, values); return RF_OK;
-    default: fill_constant(initializer->a, count, values); return RF_OK;
+    default: fill_constant((float)mean, count, values); return RF_OK;
     }
 }

@@ -260,14 +260,16 @@ static void csv_log_destroy(void *user)
     rf_free(log);
 }
 
-rf_result rf_callback_csv_log(const char *path, bool append, rf_callback **out)
+rf_result rf_callback_csv_log(const char *path, rf_csv_log_mode mode, rf_callback **out)
 {
     RF_REQUIRE(out, "rf_callback_csv_log: out is NULL");
     *out = NULL;
     RF_REQUIRE(path && *path, "rf_callback_csv_log: path is empty");
+    RF_REQUIRE(mode == RF_CSV_LOG_REPLACE || mode == RF_CSV_LOG_APPEND, "rf_callback_csv_log: mode %d does not exist",
+               (int)mode);
     csv_log *log = RF_NEW(csv_log);
     if (!log) return RF_ERROR_OUT_OF_HOST_MEMORY;
-    log->append = append;
+    log->append = mode == RF_CSV_LOG_APPEND;
     log->lock = RF_DIRECTORY_LOCK_NONE;
     log->path = rf_strdup(path);
     const rf_callback_fns fns = { .on_train_begin = on_train_begin,

@@ -39,7 +39,7 @@ static rf_result on_train_begin(void *user, rf_fit_state *state)
 
 static rf_result save_weights(early_stopping *s, const rf_model *model)
 {
-    const uint64_t count = rf_model_count_params(model);
+    const uint64_t count = rf_model_num_params(model);
     if (count != s->num_weights || !s->weights) {
         forget_weights(s);
         s->weights = RF_NEW_ARRAY(float, count);
@@ -75,7 +75,7 @@ static rf_result on_train_end(void *user, rf_fit_state *state, const rf_logs *lo
     early_stopping *s = user;
     (void)logs;
     if (!s->weights) return RF_OK;
-    RF_REQUIRE(s->num_weights == rf_model_count_params(state->model),
+    RF_REQUIRE(s->num_weights == rf_model_num_params(state->model),
                "early stopping: weights of another model were restored");
     const float *at = s->weights;
     for (uint32_t i = 0; i < state->model->tracked.count; i++) {

@@ -5,7 +5,7 @@
 #include "train/callbacks/callback.h"
 
 typedef struct rate {
-    rf_rate_fn fn;
+    rf_throughput_fn fn;
     void *user;
 } rate;
 
@@ -17,11 +17,11 @@ static rf_result on_epoch_end(void *user, rf_fit_state *state, const rf_logs *lo
     return RF_OK;
 }
 
-rf_result rf_callback_rate(rf_rate_fn fn, void *user, rf_callback **out)
+rf_result rf_callback_throughput(rf_throughput_fn fn, void *user, rf_callback **out)
 {
-    RF_REQUIRE(out, "rf_callback_rate: out is NULL");
+    RF_REQUIRE(out, "rf_callback_throughput: out is NULL");
     *out = NULL;
-    RF_REQUIRE(fn, "rf_callback_rate: fn is NULL");
+    RF_REQUIRE(fn, "rf_callback_throughput: fn is NULL");
     rate *state = RF_NEW(rate);
     if (!state) return RF_ERROR_OUT_OF_HOST_MEMORY;
     *state = (rate){ fn, user };

@@ -5,7 +5,7 @@
 #include "train/callbacks/callback.h"
 
 typedef struct rate_scheduler {
-    rf_epoch_rate_fn fn;
+    rf_learning_rate_fn fn;
     void *user;
 } rate_scheduler;
 
@@ -17,7 +17,7 @@ static rf_result set_rate(void *user, rf_fit_state *state)
     return r < 0 ? rf_error_context(r, "learning-rate scheduler, epoch %u", state->epoch) : r;
 }
 
-rf_result rf_callback_learning_rate_scheduler(rf_epoch_rate_fn fn, void *user, rf_callback **out)
+rf_result rf_callback_learning_rate_scheduler(rf_learning_rate_fn fn, void *user, rf_callback **out)
 {
     RF_REQUIRE(out, "rf_callback_learning_rate_scheduler: out is NULL");
     *out = NULL;

@@ -293,6 +293,7 @@ static rf_result prepare_directory(rf_checkpoint_manager *m)
 
 static rf_result set_up(rf_checkpoint_manager *m, const rf_checkpoint_manager_params *p)
 {
+    RF_REFUSE_ZERO(p->keep_every_hours, "rf_checkpoint_manager_create: keep_every_hours", "0 keeps none in addition");
     RF_REQUIRE(p->keep_every_hours >= 0, "rf_checkpoint_manager_create: keep_every_hours %g is negative",
                p->keep_every_hours);
     m->directory = rf_strdup(p->directory);

@@ -156,7 +156,7 @@ static rf_result find_unexpected(const rf_archive *archive, const rf_item_list *
     for (uint32_t i = 0; i < list->count; i++) names[i] = list->items[i].name;
     qsort(names, list->count, sizeof(*names), compare_names);
     rf_result r = RF_OK;
-    for (uint64_t i = 0; r >= 0 && i < rf_archive_count(archive); i++) {
+    for (uint64_t i = 0; r >= 0 && i < rf_archive_num_tensors(archive); i++) {
         rf_archive_entry entry;
         r = rf_archive_entry_at(archive, i, &entry);
         if (r >= 0 && !is_item(names, list->count, entry.name)) r = note_trouble(rep, UNEXPECTED, entry.name, "");

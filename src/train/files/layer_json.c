@@ -216,12 +216,12 @@ static rf_result p_relu_from_json(const json_t *object, const char *name, rf_lay
     rf_initializer initializer = { .kind = RF_INIT_ZEROS };
     const size_t count = json_array_size(json_object_get(object, "shared_axes"));
     if (count > 2 * RF_MAX_RANK) return RF_FAIL(RF_ERROR_CORRUPT_DATA, "'shared_axes' is a list of %zu", count);
-    rf_p_relu_params p = { .alpha_initializer = &initializer, .num_shared_axes = (uint32_t)count, .name = name };
+    rf_prelu_params p = { .alpha_initializer = &initializer, .num_shared_axes = (uint32_t)count, .name = name };
     if (count > 0) p.shared_axes = axes;
     RF_TRY(rf_list_from_json(object, "shared_axes", axes, count));
     RF_TRY(rf_initializer_from_json(object, "alpha_initializer", &initializer));
     RF_TRY(rf_regularizer_from_json(object, "alpha_regularizer", &p.alpha_regularizer));
-    return rf_layer_p_relu(&p, out);
+    return rf_layer_prelu(&p, out);
 }
 
 static rf_result embedding_to_json(const rf_layer *layer, json_t *object)
@@ -560,7 +560,7 @@ static rf_result head_from_json(const json_t *object, const char *name, const rf
     RF_TRY(rf_json_bool(object, "use_bias", &bias));
     for (uint32_t i = 0; embedding && i < before->count; i++)
         if (strcmp(before->layers[i]->name, embedding) == 0)
-            return rf_layer_embedding_head(before->layers[i], !bias, name, out);
+            return rf_layer_embedding_head(before->layers[i], bias ? RF_WITH_BIAS : RF_WITHOUT_BIAS, name, out);
     return RF_FAIL(RF_ERROR_CORRUPT_DATA, "'embedding' names no layer before it");
 }
 

@@ -170,7 +170,7 @@ static rf_result up_sampling2d_from_json(const json_t *object, const char *name,
     RF_TRY(rf_list_from_json(object, "factor", factor, 2));
     RF_TRY(rf_json_choice(object, "interpolation", rf_interpolation_names, RF_NAME_COUNT(rf_interpolation_names),
                           &interpolation));
-    return rf_layer_up_sampling2d(factor, (rf_interpolation)interpolation, out);
+    return rf_layer_upsample2d(factor, (rf_interpolation)interpolation, out);
 }
 
 const rf_layer_describer rf_window_describers[] = {

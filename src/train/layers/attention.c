@@ -102,7 +102,7 @@ static rf_tensor projection_apply(rf_trace *t, const rf_layer *layer, int projec
     const rf_shape shape = rf_tensor_shape(t, x);
     const rf_tensor kernel = rf_layer_weight(t, layer, variable_of(layer, projection, false));
     const rf_tensor flat = rf_reshape(t, kernel, RF_SHAPE(shape.dim[2], heads * width));
-    const rf_tensor y = add_bias(t, layer, projection, rf_matmul(t, x, flat, false, false));
+    const rf_tensor y = add_bias(t, layer, projection, rf_matmul(t, x, flat, RF_TRANSPOSE_NONE));
     const rf_size sizes[4] = { rf_size_of(x, 0, 1), rf_size_of(x, 1, 1), rf_size_fixed(heads), rf_size_fixed(width) };
     return rf_transpose(t, rf_regroup(t, y, sizes, 4), heads_first);
 }
@@ -241,7 +241,7 @@ static void attention_apply(rf_trace *t, const rf_layer *layer, const rf_layer_a
     const rf_tensor joined = rf_regroup(t, rf_transpose(t, y, steps_first), sizes, 3);
     const rf_tensor kernel = rf_layer_weight(t, layer, variable_of(layer, OUTPUT, false));
     const rf_tensor flat = rf_reshape(t, kernel, RF_SHAPE(width, -1));
-    out[0] = add_bias(t, layer, OUTPUT, rf_matmul(t, joined, flat, false, false));
+    out[0] = add_bias(t, layer, OUTPUT, rf_matmul(t, joined, flat, RF_TRANSPOSE_NONE));
     for (uint32_t i = 1; i < num_out; i++) out[i] = pair[i - 1];
 }
 
@@ -275,6 +275,7 @@ static rf_result check_params(const rf_multi_head_attention_params *p)
                (double)p->dropout);
     RF_REQUIRE(p->rotary_base >= 0.0f && isfinite(p->rotary_base),
                "%s: rotary_base %g must be positive and finite; 10000 is usual", function, (double)p->rotary_base);
+    RF_REQUIRE(p->rotary_base != RF_ZERO, "%s: rotary_base is RF_ZERO: it must be positive; 0 turns nothing", function);
     RF_REQUIRE(p->rotary_base == 0.0f || p->key_dim % 2 == 0, "%s: rotary_base needs an even key_dim, not %d", function,
                (int)p->key_dim);
     return p->kernel_initializer ? rf_layer_check_initializer(p->kernel_initializer, function, "kernel_initializer")

@@ -77,7 +77,7 @@ static rf_tensor spread_channels(rf_trace *t, rf_tensor v, int32_t axis, int32_t
 
 static void move_average(rf_trace *t, const rf_layer *layer, rf_variable *average, rf_tensor now)
 {
-    const double momentum = layer->u.batch_norm.momentum;
+    const double momentum = rf_setting(layer->u.batch_norm.momentum, 0.0);
     const rf_tensor kept = rf_unary(t, RF_FN_MUL_IMM, (float)momentum, rf_trace_assigned(t, average), ARGUMENT);
     const rf_tensor added = rf_unary(t, RF_FN_MUL_IMM, (float)(1.0 - momentum), now, ARGUMENT);
     /* The whole batch's values are the same everywhere. */
@@ -128,9 +128,9 @@ static rf_tensor mean_of(rf_trace *t, const rf_layer *layer, rf_tensor x)
         axes[num_axes++] = i;
         if (i > 0) positions *= (float)shape.dim[i];
     }
-    if (!layer->u.batch_norm.synchronized) return rf_reduce_mean(t, x, axes, num_axes, false);
+    if (!layer->u.batch_norm.synchronized) return rf_reduce_mean(t, x, axes, num_axes, RF_DROP_DIMS);
     if (!check_synchronized(t, layer, x, axis)) return RF_NO_TENSOR;
-    const rf_tensor sum = rf_all_replica_sum(t, rf_reduce_sum(t, x, axes, num_axes, false));
+    const rf_tensor sum = rf_all_replica_sum(t, rf_reduce_sum(t, x, axes, num_axes, RF_DROP_DIMS));
     return rf_divide(t, sum, rf_unary(t, RF_FN_MUL_IMM, positions, rf_global_batch_size(t), ARGUMENT));
 }
 
@@ -177,7 +177,8 @@ static batches find_batches(rf_trace *t, rf_tensor rows, int64_t size)
     if (!rf_operand(t, first, ARGUMENT, &column)) return (batches){ .size = size };
     const rf_result r = rf_emit_fill_like(rf_trace_graph(t), 1.0f, column, &one);
     const rf_tensor ones = rf_trace_emit(t, r, one);
-    const rf_tensor before = rf_cumsum(t, ones, true, false), left = rf_cumsum(t, ones, false, true);
+    const rf_tensor before = rf_cumsum(t, ones, RF_SCAN_EXCLUSIVE),
+                    left = rf_cumsum(t, ones, RF_SCAN_INCLUSIVE_REVERSE);
     /* Half an example more, so that no rounding reaches the border of a batch. */
     const rf_tensor part =
         rf_unary(t, RF_FN_MUL_IMM, 1.0f / (float)size, rf_unary(t, RF_FN_ADD_IMM, 0.5f, before, ARGUMENT), ARGUMENT);
@@ -216,7 +217,7 @@ static rf_tensor example_means(rf_trace *t, rf_tensor x, int32_t axis)
     const int32_t rank = rf_tensor_shape(t, x).rank;
     for (int32_t i = 1; i < rank; i++)
         if (i != axis) axes[num_axes++] = i;
-    return num_axes > 0 ? rf_reduce_mean(t, x, axes, num_axes, false) : x;
+    return num_axes > 0 ? rf_reduce_mean(t, x, axes, num_axes, RF_DROP_DIMS) : x;
 }
 
 /* The averages take the mean over the batches, each of which counts as much as it has examples: that over all examples,
@@ -230,8 +231,8 @@ static rf_tensor normalize_batches(rf_trace *t, const rf_layer *layer, const par
     const rf_tensor centred = rf_subtract(t, x, of_examples(t, &b, mean, axis, rank));
     const rf_tensor squares = example_means(t, rf_square(t, centred), axis);
     const rf_tensor variance = batch_means(t, &b, squares);
-    move_average(t, layer, p->moving_mean, rf_reduce_mean(t, rows, &first, 1, false));
-    move_average(t, layer, p->moving_variance, rf_reduce_mean(t, squares, &first, 1, false));
+    move_average(t, layer, p->moving_mean, rf_reduce_mean(t, rows, &first, 1, RF_DROP_DIMS));
+    move_average(t, layer, p->moving_variance, rf_reduce_mean(t, squares, &first, 1, RF_DROP_DIMS));
     const rf_tensor deviation =
         rf_sqrt(t, rf_unary(t, RF_FN_ADD_IMM, (float)layer->u.batch_norm.epsilon, variance, ARGUMENT));
     return rf_multiply(t, centred, of_examples(t, &b, rf_divide(t, gamma, deviation), axis, rank));
@@ -251,7 +252,7 @@ static rf_tensor normalize_channels(rf_trace *t, const rf_layer *layer, const pa
 {
     const float epsilon = (float)layer->u.batch_norm.epsilon;
     rf_graph *g = rf_trace_graph(t);
-    const double momentum = layer->u.batch_norm.momentum;
+    const double momentum = rf_setting(layer->u.batch_norm.momentum, 0.0);
     const rf_batch_averages_attr attr = {
         .epsilon = epsilon, .keep = (float)momentum, .take = (float)(1.0 - momentum), .scaled = p->gamma != NULL
     };

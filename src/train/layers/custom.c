@@ -26,13 +26,13 @@ static rf_result build_custom(rf_layer *layer, rf_strategy *strategy, const rf_t
 {
     rf_custom_layer *c = layer->u.custom;
     if (layer->built || !c->params.build) return RF_OK;
-    rf_custom_tensor inputs[RF_CUSTOM_MAX_TENSORS];
+    rf_custom_tensor inputs[RF_MAX_CUSTOM_TENSORS];
     for (uint32_t i = 0; i < num_in; i++) inputs[i] = (rf_custom_tensor){ in[i].dtype, in[i].shape };
     char what[160];
     snprintf(what, sizeof(what), "layer '%.100s': its build function", layer->name);
     c->building = strategy;
     const uint64_t before = rf_error_count();
-    const rf_result r = rf_error_of_user(c->params.build(layer, inputs, num_in, c->params.state), before, what);
+    const rf_result r = rf_error_of_user(c->params.build(layer, inputs, num_in, c->params.user), before, what);
     c->building = NULL;
     return r;
 }
@@ -41,11 +41,11 @@ static void apply_custom(rf_trace *t, const rf_layer *layer, const rf_layer_appl
                          uint32_t num_out)
 {
     const rf_custom_layer *c = layer->u.custom;
-    rf_tensor made[RF_CUSTOM_MAX_TENSORS] = { { 0 } };
+    rf_tensor made[RF_MAX_CUSTOM_TENSORS] = { { 0 } };
     char what[160];
     snprintf(what, sizeof(what), "layer '%.100s': its call function", layer->name);
     const uint64_t before = rf_error_count();
-    const rf_result r = c->params.call(t, layer, params->in, made, params->mode, c->params.state);
+    const rf_result r = c->params.call(t, layer, params->in, made, params->mode, c->params.user);
     if (rf_trace_status(t) == RF_OK) (void)rf_trace_emit(t, rf_error_of_user(r, before, what), 0);
     for (uint32_t i = 0; i < num_out; i++) out[i] = made[i];
 }
@@ -54,7 +54,7 @@ static void destroy_custom(rf_layer *layer)
 {
     rf_custom_layer *c = layer->u.custom;
     if (!c) return;
-    if (c->params.destroy) c->params.destroy(c->params.state);
+    if (c->params.destroy) c->params.destroy(c->params.user);
     rf_free(c->type);
     rf_free(c->config);
     rf_free(c);
@@ -70,9 +70,9 @@ static rf_result check_layer_params(const rf_custom_layer_params *p)
     RF_REQUIRE(!strchr(p->type, '/'), "rf_layer_custom: type '%s' has a '/', which separates the parts of names",
                p->type);
     RF_REQUIRE(p->call, "rf_layer_custom: a layer of type '%s' needs `call`", p->type);
-    RF_REQUIRE(p->num_inputs <= RF_CUSTOM_MAX_TENSORS && p->num_outputs <= RF_CUSTOM_MAX_TENSORS,
+    RF_REQUIRE(p->num_inputs <= RF_MAX_CUSTOM_TENSORS && p->num_outputs <= RF_MAX_CUSTOM_TENSORS,
                "rf_layer_custom: '%s' has %u inputs and %u outputs; there may be %d", p->type, p->num_inputs,
-               p->num_outputs, RF_CUSTOM_MAX_TENSORS);
+               p->num_outputs, RF_MAX_CUSTOM_TENSORS);
     RF_REQUIRE(!p->config || rf_utf8_valid(p->config, strlen(p->config)),
                "rf_layer_custom: the config of '%s' is no UTF-8", p->type);
     return RF_OK;
@@ -115,25 +115,25 @@ rf_result rf_layer_custom(const rf_custom_layer_params *params, rf_layer **out)
     RF_REQUIRE(params, "rf_layer_custom: params is NULL");
     rf_result r = check_layer_params(params);
     if (r >= 0) r = make_layer(params, out);
-    if (r < 0 && params->destroy) params->destroy(params->state);
+    if (r < 0 && params->destroy) params->destroy(params->user);
     return r;
 }
 
-rf_result rf_custom_layer_variable(rf_layer *layer, const rf_custom_variable_params *params)
+rf_result rf_custom_layer_add_variable(rf_layer *layer, const rf_custom_variable_params *params)
 {
-    RF_REQUIRE(layer && params, "rf_custom_layer_variable: layer or params is NULL");
+    RF_REQUIRE(layer && params, "rf_custom_layer_add_variable: layer or params is NULL");
     RF_TRY(RF_PARAMS_CHECK(rf_custom_variable_params, params));
     RF_REQUIRE(rf_layer_is_custom(layer) && layer->u.custom->building,
-               "rf_custom_layer_variable: only the build function of a custom layer creates its variables");
+               "rf_custom_layer_add_variable: only the build function of a custom layer creates its variables");
     RF_REQUIRE(params->name && *params->name && !strchr(params->name, '/'),
-               "rf_custom_layer_variable: layer '%s': a variable needs a name without '/'", layer->name);
+               "rf_custom_layer_add_variable: layer '%s': a variable needs a name without '/'", layer->name);
     RF_REQUIRE(!rf_layer_variable(layer, params->name),
-               "rf_custom_layer_variable: layer '%s' has a variable '%s' already", layer->name, params->name);
-    RF_TRY(rf_layer_check_regularizer(params->regularizer, "rf_custom_layer_variable", params->name));
-    RF_TRY(rf_layer_check_initializer(&params->initializer, "rf_custom_layer_variable", params->name));
+               "rf_custom_layer_add_variable: layer '%s' has a variable '%s' already", layer->name, params->name);
+    RF_TRY(rf_layer_check_regularizer(params->regularizer, "rf_custom_layer_add_variable", params->name));
+    RF_TRY(rf_layer_check_initializer(&params->initializer, "rf_custom_layer_add_variable", params->name));
     const bool regularized = params->regularizer.l1 != 0.0f || params->regularizer.l2 != 0.0f;
     RF_REQUIRE(!params->not_trainable || !regularized,
-               "rf_custom_layer_variable: layer '%s': '%s' is not trained, so it has no regularizer", layer->name,
+               "rf_custom_layer_add_variable: layer '%s': '%s' is not trained, so it has no regularizer", layer->name,
                params->name);
     rf_strategy *strategy = layer->u.custom->building;
     RF_TRY(params->not_trainable
@@ -216,7 +216,7 @@ rf_result rf_custom_layer_make(const char *type, const char *name, const char *c
                        "layer '%s' is of type '%s', which is not registered; call rf_custom_layer_register() first",
                        name, type);
     const uint64_t before = rf_error_count();
-    RF_TRY(rf_error_of_user(maker.fn(name, config, maker.user, out), before, "the function of the layer's type"));
+    RF_TRY(rf_error_of_user(maker.fn(maker.user, name, config, out), before, "the function of the layer's type"));
     if (*out && rf_layer_is_custom(*out) && !(*out)->model && strcmp((*out)->u.custom->type, type) == 0) return RF_OK;
     rf_layer_destroy(out);
     return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "the function registered for layers of type '%s' made none of that type",

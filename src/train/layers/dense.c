@@ -33,7 +33,7 @@ static rf_tensor dense_call(rf_trace *t, const rf_layer *layer, rf_tensor x, rf_
 {
     (void)mode;
     const rf_tensor kernel = rf_layer_weight(t, layer, layer->variables[0]);
-    return rf_affine_finish(t, layer, &layer->u.dense.affine, rf_matmul(t, x, kernel, false, false));
+    return rf_affine_finish(t, layer, &layer->u.dense.affine, rf_matmul(t, x, kernel, RF_TRANSPOSE_NONE));
 }
 
 static const rf_layer_kind dense_kind = {

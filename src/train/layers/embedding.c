@@ -92,7 +92,7 @@ static rf_tensor head_call(rf_trace *t, const rf_layer *layer, rf_tensor x, rf_m
 {
     (void)mode;
     const rf_tensor table = rf_layer_weight(t, layer, table_of(layer)->variables[0]);
-    const rf_tensor y = rf_matmul(t, x, table, false, true);
+    const rf_tensor y = rf_matmul(t, x, table, RF_TRANSPOSE_B);
     return layer->u.embedding_head.use_bias ? rf_bias_add(t, y, rf_variable_tensor(t, layer->variables[0])) : y;
 }
 
@@ -100,15 +100,17 @@ static const rf_layer_kind head_kind = {
     .base_name = "embedding_head", .type_name = "EmbeddingHead", .build = head_build, .call = head_call, .narrow = true
 };
 
-rf_result rf_layer_embedding_head(rf_layer *embedding, bool no_bias, const char *name, rf_layer **out)
+rf_result rf_layer_embedding_head(rf_layer *embedding, rf_bias_use bias, const char *name, rf_layer **out)
 {
     RF_REQUIRE(out, "rf_layer_embedding_head: out is NULL");
     *out = NULL;
     RF_REQUIRE(embedding, "rf_layer_embedding_head: embedding is NULL");
     RF_REQUIRE(embedding->kind == &embedding_kind, "rf_layer_embedding_head: embedding is a layer of type %s",
                embedding->kind->type_name);
+    RF_REQUIRE(bias == RF_WITH_BIAS || bias == RF_WITHOUT_BIAS, "rf_layer_embedding_head: bias %d does not exist",
+               (int)bias);
     RF_TRY(rf_layer_new(&head_kind, name, out));
     (*out)->u.embedding_head.embedding = embedding;
-    (*out)->u.embedding_head.use_bias = !no_bias;
+    (*out)->u.embedding_head.use_bias = bias == RF_WITH_BIAS;
     return RF_OK;
 }

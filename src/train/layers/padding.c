@@ -105,16 +105,15 @@ static const rf_layer_kind up_sampling2d_kind = { .base_name = "up_sampling2d",
                                                   .call = up_sampling2d_call,
                                                   .narrow = true };
 
-rf_result rf_layer_up_sampling2d(const int32_t *factor, rf_interpolation interpolation, rf_layer **out)
+rf_result rf_layer_upsample2d(const int32_t *factor, rf_interpolation interpolation, rf_layer **out)
 {
-    RF_REQUIRE(out, "rf_layer_up_sampling2d: out is NULL");
+    RF_REQUIRE(out, "rf_layer_upsample2d: out is NULL");
     *out = NULL;
     for (int i = 0; factor && i < 2; i++)
         RF_REQUIRE(factor[i] >= 1 && factor[i] <= RF_MAX_UPSAMPLE_FACTOR,
-                   "rf_layer_up_sampling2d: factor[%d] is %d, must be 1 to %d", i, (int)factor[i],
-                   RF_MAX_UPSAMPLE_FACTOR);
+                   "rf_layer_upsample2d: factor[%d] is %d, must be 1 to %d", i, (int)factor[i], RF_MAX_UPSAMPLE_FACTOR);
     RF_REQUIRE((int)interpolation >= RF_INTERPOLATION_NEAREST && (int)interpolation <= RF_INTERPOLATION_BILINEAR,
-               "rf_layer_up_sampling2d: interpolation %d does not exist", (int)interpolation);
+               "rf_layer_upsample2d: interpolation %d does not exist", (int)interpolation);
     RF_TRY(rf_layer_new(&up_sampling2d_kind, NULL, out));
     for (int i = 0; i < 2; i++) (*out)->u.up_sampling.factor[i] = factor ? factor[i] : 2;
     (*out)->u.up_sampling.interpolation = interpolation;
@@ -127,7 +126,7 @@ static rf_tensor global_max_pool2d_call(rf_trace *t, const rf_layer *layer, rf_t
 {
     (void)layer;
     (void)mode;
-    return rf_reduce_max(t, x, (const int32_t[]){ 1, 2 }, 2, false);
+    return rf_reduce_max(t, x, (const int32_t[]){ 1, 2 }, 2, RF_DROP_DIMS);
 }
 
 static const rf_layer_kind global_max_pool2d_kind = { .base_name = "global_max_pooling2d",

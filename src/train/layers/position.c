@@ -148,6 +148,8 @@ rf_result rf_layer_sine_position_encoding(float max_wavelength, rf_layer **out)
     RF_REQUIRE(max_wavelength >= 0.0f && isfinite(max_wavelength),
                "rf_layer_sine_position_encoding: max_wavelength %g must be positive and finite; 10000 is usual",
                (double)max_wavelength);
+    RF_REFUSE_ZERO(max_wavelength, "rf_layer_sine_position_encoding: max_wavelength",
+                   "10000 is usual, and what 0 stands for");
     RF_TRY(rf_layer_new(&sine_kind, NULL, out));
     (*out)->u.position.max_wavelength = max_wavelength > 0.0f ? max_wavelength : 10000.0f;
     return RF_OK;

@@ -125,7 +125,7 @@ static void run_direction(rf_trace *t, const rf_layer *layer, rf_variable *const
                                    .backwards = backwards,
                                    .mask = mask_of(t, layer, p) };
     rf_tensor state[2] = { RF_NO_TENSOR, RF_NO_TENSOR };
-    rf_tensor x = rf_matmul(t, p->in[0], rf_variable_tensor(t, v[0]), false, false);
+    rf_tensor x = rf_matmul(t, p->in[0], rf_variable_tensor(t, v[0]), RF_TRANSPOSE_NONE);
     if (layer->u.rnn.use_bias) x = rf_bias_add(t, x, rf_variable_tensor(t, v[2]));
     for (uint32_t i = 1; i < p->num_in; i++) state[i - 1] = p->in[i];
     const rf_tensor bias = has_recurrent_bias(layer) ? rf_variable_tensor(t, v[3]) : RF_NO_TENSOR;

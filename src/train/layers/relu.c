@@ -23,7 +23,7 @@ static rf_result leaky_relu_build(rf_layer *layer, rf_strategy *strategy, rf_dty
 static rf_tensor leaky_relu_call(rf_trace *t, const rf_layer *layer, rf_tensor x, rf_mode mode)
 {
     (void)mode;
-    return rf_leaky_relu(t, x, layer->u.slope);
+    return rf_leaky_relu(t, x, (float)rf_setting((double)layer->u.slope, 0.0));
 }
 
 static const rf_layer_kind leaky_relu_kind = { .base_name = "leaky_re_lu",
@@ -90,23 +90,23 @@ static const rf_layer_kind p_relu_kind = {
     .base_name = "p_re_lu", .type_name = "PReLU", .build = p_relu_build, .call = p_relu_call
 };
 
-rf_result rf_layer_p_relu(const rf_p_relu_params *params, rf_layer **out)
+rf_result rf_layer_prelu(const rf_prelu_params *params, rf_layer **out)
 {
-    RF_REQUIRE(out, "rf_layer_p_relu: out is NULL");
+    RF_REQUIRE(out, "rf_layer_prelu: out is NULL");
     *out = NULL;
-    RF_TRY(RF_PARAMS_CHECK(rf_p_relu_params, params));
-    const rf_p_relu_params p = params ? *params : (rf_p_relu_params){ 0 };
+    RF_TRY(RF_PARAMS_CHECK(rf_prelu_params, params));
+    const rf_prelu_params p = params ? *params : (rf_prelu_params){ 0 };
     rf_initializer initializer = { .kind = RF_INIT_ZEROS };
     uint32_t shared = 0;
     if (p.alpha_initializer) initializer = *p.alpha_initializer;
-    RF_TRY(rf_layer_check_initializer(&initializer, "rf_layer_p_relu", "alpha_initializer"));
-    RF_TRY(rf_layer_check_regularizer(p.alpha_regularizer, "rf_layer_p_relu", "alpha_regularizer"));
-    RF_REQUIRE(p.shared_axes || p.num_shared_axes == 0,
-               "rf_layer_p_relu: shared_axes is NULL but num_shared_axes is %u", p.num_shared_axes);
+    RF_TRY(rf_layer_check_initializer(&initializer, "rf_layer_prelu", "alpha_initializer"));
+    RF_TRY(rf_layer_check_regularizer(p.alpha_regularizer, "rf_layer_prelu", "alpha_regularizer"));
+    RF_REQUIRE(p.shared_axes || p.num_shared_axes == 0, "rf_layer_prelu: shared_axes is NULL but num_shared_axes is %u",
+               p.num_shared_axes);
     for (uint32_t i = 0; i < p.num_shared_axes; i++) {
         const int32_t axis = p.shared_axes[i];
         RF_REQUIRE(axis != 0 && axis > -RF_MAX_RANK && axis < RF_MAX_RANK,
-                   "rf_layer_p_relu: shared_axes[%u] is %d; axes are 1 to %d, or negative", i, (int)axis,
+                   "rf_layer_prelu: shared_axes[%u] is %d; axes are 1 to %d, or negative", i, (int)axis,
                    RF_MAX_RANK - 1);
         shared |= 1u << (axis < 0 ? 32 + axis : axis);
     }

@@ -162,14 +162,14 @@ static rf_tensor global_max_pool1d_call(rf_trace *t, const rf_layer *layer, rf_t
 {
     (void)layer;
     (void)mode;
-    return rf_reduce_max(t, x, (const int32_t[]){ 1 }, 1, false);
+    return rf_reduce_max(t, x, (const int32_t[]){ 1 }, 1, RF_DROP_DIMS);
 }
 
 static rf_tensor global_avg_pool1d_call(rf_trace *t, const rf_layer *layer, rf_tensor x, rf_mode mode)
 {
     (void)layer;
     (void)mode;
-    return rf_reduce_mean(t, x, (const int32_t[]){ 1 }, 1, false);
+    return rf_reduce_mean(t, x, (const int32_t[]){ 1 }, 1, RF_DROP_DIMS);
 }
 
 static const rf_layer_kind max_pool1d_kind = { .base_name = "max_pooling1d",

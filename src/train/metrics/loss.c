@@ -43,6 +43,7 @@ rf_result rf_loss_check(const rf_loss *loss, const char *function)
                "%s: loss.label_smoothing is for the categorical and the binary crossentropy", function);
     RF_REQUIRE(loss->delta >= 0.0f && isfinite(loss->delta), "%s: loss.delta %g must be finite and not negative",
                function, (double)loss->delta);
+    RF_REQUIRE(loss->delta != RF_ZERO, "%s: loss.delta is RF_ZERO: every loss would be 0; 0 stands for 1", function);
     RF_REQUIRE(loss->delta == 0.0f || loss->kind == RF_LOSS_HUBER, "%s: loss.delta is for Huber's loss", function);
     return RF_OK;
 }
@@ -187,19 +188,19 @@ static bool takes_logits(rf_trace *t, const rf_loss *loss, rf_tensor predictions
 
 rf_tensor rf_loss_per_example(rf_trace *t, const rf_loss *loss, rf_tensor labels, rf_tensor predictions)
 {
-    const bool from_logits = takes_logits(t, loss, predictions);
+    const rf_prediction_form form = takes_logits(t, loss, predictions) ? RF_LOGITS : RF_PROBABILITIES;
     switch (loss->kind) {
     case RF_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY:
         labels = rf_class_labels(t, labels, predictions);
-        return rf_sparse_categorical_crossentropy(t, labels, predictions, from_logits);
+        return rf_sparse_categorical_crossentropy(t, labels, predictions, form);
     case RF_LOSS_CATEGORICAL_CROSSENTROPY:
         labels = rf_smooth_labels(t, rf_regression_labels(t, labels, predictions), loss->label_smoothing, predictions);
-        return rf_categorical_crossentropy(t, labels, predictions, from_logits);
+        return rf_categorical_crossentropy(t, labels, predictions, form);
     case RF_LOSS_MEAN_SQUARED_ERROR:
         return rf_mean_squared_error(t, rf_regression_labels(t, labels, predictions), predictions);
     case RF_LOSS_BINARY_CROSSENTROPY:
         labels = rf_smooth_labels(t, rf_regression_labels(t, labels, predictions), loss->label_smoothing, RF_NO_TENSOR);
-        return rf_binary_crossentropy(t, labels, predictions, from_logits);
+        return rf_binary_crossentropy(t, labels, predictions, form);
     case RF_LOSS_MEAN_ABSOLUTE_ERROR:
         return rf_mean_absolute_error(t, rf_regression_labels(t, labels, predictions), predictions);
     case RF_LOSS_HUBER: return rf_huber(t, rf_regression_labels(t, labels, predictions), predictions, loss->delta);
@@ -244,7 +245,7 @@ rf_tensor rf_loss_call(rf_trace *t, const rf_loss *loss, rf_tensor labels, rf_te
     }
     if (!rf_loss_check_predictions(t, loss, predictions, "rf_loss_call")) return RF_NO_TENSOR;
     const rf_tensor losses = rf_loss_per_example(t, loss, labels, predictions);
-    return loss->reduction == RF_REDUCTION_SUM ? rf_reduce_sum(t, losses, NULL, 0, false) : losses;
+    return loss->reduction == RF_REDUCTION_SUM ? rf_reduce_sum(t, losses, NULL, 0, RF_DROP_DIMS) : losses;
 }
 
 rf_tensor rf_align_weight(rf_trace *t, rf_tensor weight, rf_tensor values)
@@ -293,7 +294,7 @@ rf_tensor rf_compute_average_loss(rf_trace *t, rf_tensor per_example_loss, const
     if (r < 0) return rf_trace_emit(t, r, 0);
     const rf_average_loss_params p = params ? *params : (rf_average_loss_params){ 0 };
     if (p.sample_weight.id != 0) per_example_loss = weigh_losses(t, per_example_loss, p.sample_weight);
-    const rf_tensor sum = rf_reduce_sum(t, per_example_loss, NULL, 0, false);
+    const rf_tensor sum = rf_reduce_sum(t, per_example_loss, NULL, 0, RF_DROP_DIMS);
     const rf_tensor batch = p.global_batch_size ? rf_constant(t, (float)p.global_batch_size) : rf_global_batch_size(t);
     return rf_divide(t, sum, batch);
 }
@@ -325,8 +326,8 @@ rf_tensor rf_compute_weighted_loss(rf_trace *t, rf_tensor per_example_loss, rf_t
         return RF_NO_TENSOR;
     }
     const rf_tensor weight = rf_broadcast_weight(t, sample_weight, per_example_loss);
-    const rf_tensor mine = rf_reduce_sum(t, rf_multiply(t, per_example_loss, weight), NULL, 0, false);
-    const rf_tensor own = rf_reduce_sum(t, rf_stop_gradient(t, weight), NULL, 0, false);
+    const rf_tensor mine = rf_reduce_sum(t, rf_multiply(t, per_example_loss, weight), NULL, 0, RF_DROP_DIMS);
+    const rf_tensor own = rf_reduce_sum(t, rf_stop_gradient(t, weight), NULL, 0, RF_DROP_DIMS);
     const rf_tensor sum = rf_all_replica_sum(t, own);
     const rf_tensor zero = rf_constant(t, 0.0f), one = rf_constant(t, 1.0f), empty = rf_compare(t, RF_EQUAL, sum, zero);
     const rf_tensor loss = rf_where(t, empty, zero, rf_divide(t, mine, rf_where(t, empty, one, sum)));
@@ -354,7 +355,7 @@ rf_tensor rf_loss_average(rf_trace *t, rf_tensor losses, rf_tensor sample_weight
     if (!rf_operand_desc(t, losses, "losses", &desc)) return RF_NO_TENSOR;
     int32_t axes[RF_MAX_RANK];
     for (int32_t i = 1; i < desc.shape.rank; i++) axes[i - 1] = i;
-    if (desc.shape.rank > 1) losses = rf_reduce_mean(t, losses, axes, (uint32_t)desc.shape.rank - 1, false);
+    if (desc.shape.rank > 1) losses = rf_reduce_mean(t, losses, axes, (uint32_t)desc.shape.rank - 1, RF_DROP_DIMS);
     *measured = losses;
     return rf_compute_average_loss(t, losses, NULL);
 }
@@ -368,8 +369,8 @@ rf_tensor rf_loss_total(rf_trace *t, const rf_loss *loss, rf_tensor labels, rf_t
     const bool by_weight = loss->reduction == RF_REDUCTION_MEAN_WITH_SAMPLE_WEIGHT && sample_weight.id != 0;
     if (loss->reduction != RF_REDUCTION_SUM && !by_weight) return rf_loss_average(t, losses, sample_weight, measured);
     if (sample_weight.id != 0 && !by_weight) losses = weigh_losses(t, losses, sample_weight);
-    const rf_tensor total =
-        by_weight ? rf_compute_weighted_loss(t, losses, sample_weight) : rf_reduce_sum(t, losses, NULL, 0, false);
+    const rf_tensor total = by_weight ? rf_compute_weighted_loss(t, losses, sample_weight)
+                                      : rf_reduce_sum(t, losses, NULL, 0, RF_DROP_DIMS);
     *measured = rf_multiply(t, total, rf_global_batch_size(t));
     return total;
 }

@@ -11,15 +11,16 @@ rf_result rf_meters_create(rf_strategy *strategy, const rf_metric_params *metric
                            uint32_t num_output_losses, rf_meters *out)
 {
     *out = (rf_meters){ 0 };
-    rf_result r = rf_metric_create(strategy, RF_METRIC_SUM, "loss", &out->loss);
+    rf_result r = rf_metric_create(strategy, &(rf_metric_params){ .kind = RF_METRIC_SUM, .name = "loss" }, &out->loss);
     for (uint32_t i = 0; i < num_output_losses && r == RF_OK; i++) {
         char name[32];
         snprintf(name, sizeof(name), "loss_%u", i);
-        r = rf_metric_create(strategy, RF_METRIC_SUM, name, &out->output_losses[i]);
+        r = rf_metric_create(strategy, &(rf_metric_params){ .kind = RF_METRIC_SUM, .name = name },
+                             &out->output_losses[i]);
         if (r == RF_OK) out->num_output_losses++;
     }
     for (uint32_t i = 0; i < num_metrics && r == RF_OK; i++) {
-        r = rf_metric_create_with(strategy, &metrics[i], &out->metrics[i]);
+        r = rf_metric_create(strategy, &metrics[i], &out->metrics[i]);
         if (r == RF_OK) out->num_metrics++;
     }
     if (r < 0) rf_meters_destroy(out);

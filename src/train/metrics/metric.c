@@ -115,7 +115,7 @@ static rf_result metric_create(rf_strategy *strategy, const rf_metric_params *p,
 {
     rf_metric *metric = RF_NEW(rf_metric);
     if (!metric) return RF_ERROR_OUT_OF_HOST_MEMORY;
-    const float threshold = p->threshold == 0.0f ? 0.5f : p->threshold;
+    const float threshold = (float)rf_setting((double)p->threshold, 0.5);
     metric->references = 1;
     metric->strategy = strategy;
     metric->kind = p->kind;
@@ -141,24 +141,14 @@ static rf_result metric_create(rf_strategy *strategy, const rf_metric_params *p,
     return RF_OK;
 }
 
-rf_result rf_metric_create(rf_strategy *strategy, rf_metric_kind kind, const char *name, rf_metric **out)
+rf_result rf_metric_create(rf_strategy *strategy, const rf_metric_params *params, rf_metric **out)
 {
     RF_REQUIRE(out, "rf_metric_create: out is NULL");
     *out = NULL;
-    RF_REQUIRE(strategy, "rf_metric_create: strategy is NULL");
-    const rf_metric_params params = { .kind = kind, .name = name };
-    RF_TRY(check_params(&params, "rf_metric_create"));
-    return metric_create(strategy, &params, out);
-}
-
-rf_result rf_metric_create_with(rf_strategy *strategy, const rf_metric_params *params, rf_metric **out)
-{
-    RF_REQUIRE(out, "rf_metric_create_with: out is NULL");
-    *out = NULL;
     RF_TRY(RF_PARAMS_CHECK(rf_metric_params, params));
-    RF_REQUIRE(params, "rf_metric_create_with: params is NULL");
-    RF_REQUIRE(strategy, "rf_metric_create_with: strategy is NULL");
-    RF_TRY(check_params(params, "rf_metric_create_with"));
+    RF_REQUIRE(params, "rf_metric_create: params is NULL");
+    RF_REQUIRE(strategy, "rf_metric_create: strategy is NULL");
+    RF_TRY(check_params(params, "rf_metric_create"));
     return metric_create(strategy, params, out);
 }
 

@@ -50,7 +50,7 @@ static rf_tensor hits_of_k(rf_trace *t, rf_tensor labels, rf_tensor predictions,
     static const int32_t last = -1;
     const rf_tensor own = own_scores(t, labels, predictions);
     const rf_tensor larger = rf_compare(t, RF_GREATER, predictions, own), known = rf_compare(t, RF_EQUAL, own, own);
-    const rf_tensor rank = rf_reduce_sum(t, larger, &last, 1, true);
+    const rf_tensor rank = rf_reduce_sum(t, larger, &last, 1, RF_KEEP_DIMS);
     const rf_tensor among = rf_multiply(t, rf_compare(t, RF_LESS, rank, rf_constant(t, (float)k)), known);
     return rf_squeeze(t, among, -1);
 }
@@ -61,7 +61,8 @@ static rf_tensor rank_gain(rf_trace *t, const rf_metric *metric, rf_tensor label
 {
     static const int32_t last = -1;
     const rf_tensor own = own_scores(t, labels, predictions);
-    const rf_tensor before = rf_reduce_sum(t, rf_compare(t, RF_GREATER_EQUAL, predictions, own), &last, 1, true);
+    const rf_tensor before =
+        rf_reduce_sum(t, rf_compare(t, RF_GREATER_EQUAL, predictions, own), &last, 1, RF_KEEP_DIMS);
     const rf_tensor rank = rf_maximum(t, before, rf_constant(t, 1.0f)), known = rf_compare(t, RF_EQUAL, own, own);
     rf_tensor gain = rf_multiply(t, rf_compare(t, RF_LESS_EQUAL, rank, rf_constant(t, (float)metric->k)), known);
     if (metric->kind == RF_METRIC_NDCG) {
@@ -81,7 +82,7 @@ static rf_tensor classes_hit(rf_trace *t, const rf_metric *metric, rf_tensor lab
         return hits_of_k(t, rf_class_labels(t, labels, predictions), predictions, metric->k);
     case RF_METRIC_PERPLEXITY:
         return rf_sparse_categorical_crossentropy(t, rf_class_labels(t, labels, predictions), predictions,
-                                                  metric->from_logits);
+                                                  metric->from_logits ? RF_LOGITS : RF_PROBABILITIES);
     case RF_METRIC_HIT_RATE:
     case RF_METRIC_NDCG: return rank_gain(t, metric, rf_class_labels(t, labels, predictions), predictions);
     case RF_METRIC_TOP_K_CATEGORICAL_ACCURACY:
@@ -209,7 +210,7 @@ static rf_tensor predicted_classes(rf_trace *t, const rf_metric *metric, rf_tens
 {
     static const int32_t last = -1;
     if (!metric->largest) return rf_compare(t, RF_GREATER, rows, rf_constant(t, metric->threshold));
-    const rf_tensor first = rf_compare(t, RF_GREATER_EQUAL, rows, rf_reduce_max(t, rows, &last, 1, true));
+    const rf_tensor first = rf_compare(t, RF_GREATER_EQUAL, rows, rf_reduce_max(t, rows, &last, 1, RF_KEEP_DIMS));
     if (metric->from_logits) return first;
     return rf_multiply(t, first, rf_compare(t, RF_GREATER, rf_abs(t, rows), rf_constant(t, 1e-9f)));
 }

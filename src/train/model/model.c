@@ -376,7 +376,7 @@ static uint64_t count_params(const rf_layer *layer)
     return count;
 }
 
-uint64_t rf_model_count_params(const rf_model *model)
+uint64_t rf_model_num_params(const rf_model *model)
 {
     uint64_t count = 0;
     for (uint32_t i = 0; model && i < model->tracked.count; i++)

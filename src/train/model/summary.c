@@ -6,11 +6,6 @@
 #include "base/error.h"
 #include "train/model/model.h"
 
-void rf_string_free(char *text)
-{
-    rf_free(text);
-}
-
 /* "[n,26,26,32]", "?" for a layer that was never called. */
 static void format_output(const rf_summary_row *row, char *buf, size_t size)
 {

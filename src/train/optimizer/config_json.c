@@ -27,9 +27,9 @@ json_t *rf_schedule_to_json(const rf_schedule *s)
     for (uint32_t i = 0; piecewise && i <= s->num_boundaries; i++)
         json_array_append_new(values, json_real(s->values[i]));
     return json_pack("{s:s, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:b, s:I, s:I, s:b, s:o, s:o}", "kind",
-                     schedule_names[s->kind], "initial", s->initial, "rate", s->rate, "alpha", s->alpha, "end", s->end,
-                     "power", s->power, "t_mul", s->t_mul, "m_mul", s->m_mul, "warmup_initial", s->warmup_initial,
-                     "cycle", s->cycle, "decay_steps", (json_int_t)s->decay_steps, "warmup_steps",
+                     schedule_names[s->kind], "initial", s->initial, "rate", s->decay_rate, "alpha", s->alpha, "end",
+                     s->end, "power", s->power, "t_mul", s->t_mul, "m_mul", s->m_mul, "warmup_initial",
+                     s->warmup_initial, "cycle", s->cycle, "decay_steps", (json_int_t)s->decay_steps, "warmup_steps",
                      (json_int_t)s->warmup_steps, "staircase", s->staircase, "boundaries", boundaries, "values",
                      values);
 }
@@ -61,7 +61,7 @@ rf_result rf_schedule_from_json(const json_t *object, rf_schedule *out)
     RF_TRY(rf_json_choice(object, "kind", schedule_names, NUM_SCHEDULES, &kind));
     out->kind = (rf_schedule_kind)kind;
     RF_TRY(rf_json_number(object, "initial", &out->initial));
-    RF_TRY(rf_json_number(object, "rate", &out->rate));
+    RF_TRY(rf_json_number(object, "rate", &out->decay_rate));
     RF_TRY(rf_json_number(object, "alpha", &out->alpha));
     RF_TRY(rf_json_number(object, "end", &out->end));
     RF_TRY(rf_json_number(object, "power", &out->power));

@@ -73,7 +73,7 @@ void rf_custom_fill(const rf_custom_update *c, uint64_t iteration, double rate, 
     double numbers[RF_MAX_HYPERPARAMETERS];
     float *scalars = values + RF_HYPER_COUNT;
     for (uint32_t i = 0; i < c->params.num_hyperparameters; i++) numbers[i] = c->hyperparameters[i].value;
-    if (c->params.prepare) c->params.prepare(iteration + 1, rate, numbers, c->params.user);
+    if (c->params.prepare) c->params.prepare(c->params.user, iteration + 1, rate, numbers);
     scalars[RF_CUSTOM_RATE] = (float)rate;
     scalars[RF_CUSTOM_STEP] = (float)(iteration + 1);
     scalars[RF_CUSTOM_GRAD_SCALE] = values[RF_HYPER_GRAD_SCALE];

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/params.h"
 #include "trace/trace.h"
 #include "train/optimizer/optimizer.h"
 
@@ -56,6 +57,8 @@ static rf_result muon_check(const rf_muon_params *p, uint32_t index)
                "rf_optimizer_create: groups[%u].muon: scale %d does not exist", index, (int)p->scale);
     RF_REQUIRE(p->rms_rate >= 0.0 && isfinite(p->rms_rate),
                "rf_optimizer_create: groups[%u].muon: rms_rate %g must be finite and not negative", index, p->rms_rate);
+    RF_REFUSE_ZERO(p->rms_rate, "rf_optimizer_create: rms_rate of a group",
+                   "nothing would be learned; freeze a group by its rate_factor");
     RF_REQUIRE(p->rms_rate == 0.0 || p->scale == RF_MUON_SCALE_RMS,
                "rf_optimizer_create: groups[%u].muon: rms_rate is for RF_MUON_SCALE_RMS", index);
     RF_REQUIRE(p->steps <= RF_MAX_ORTHOGONAL_STEPS, "rf_optimizer_create: groups[%u].muon: %u steps, at most %d", index,

@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "base/memory.h"
+#include "base/params.h"
 #include "trace/trace.h"
 #include "train/optimizer/optimizer.h"
 
@@ -93,8 +94,8 @@ rf_result rf_optimizer_apply_muon(rf_trace *t, rf_optimizer *optimizer, const rf
         if (r >= 0 && rf_trace_is_unreached(t, v))
             applied[i] = gradients[i]; /* no influence on the loss: the momentum stays, too */
         else if (r >= 0)
-            r = replace_gradient(t, gradients[i], variables.items[i], momentums[i], momentum == 0.0 ? 0.95 : momentum,
-                                 steps, &applied[i]);
+            r = replace_gradient(t, gradients[i], variables.items[i], momentums[i], rf_setting(momentum, 0.95), steps,
+                                 &applied[i]);
     }
     if (r >= 0) r = rf_optimizer_apply_gradients(t, optimizer, applied, variables);
     rf_free(applied);

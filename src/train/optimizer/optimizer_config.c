@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/loss_scale.h"
+#include "base/params.h"
 #include "train/optimizer/optimizer.h"
 #include "train/optimizer/schedule.h"
 
@@ -74,7 +75,8 @@ static rf_result check_unused(const rf_optimizer_params *p)
     const bool sgd = p->kind == RF_OPTIMIZER_SGD, rmsprop = p->kind == RF_OPTIMIZER_RMSPROP;
     RF_REQUIRE(p->momentum == 0.0 || sgd || rmsprop || muon,
                "rf_optimizer_create: momentum is for SGD, RMSprop and Muon; use beta_1");
-    RF_REQUIRE(!p->nesterov || (sgd && p->momentum > 0.0), "rf_optimizer_create: nesterov needs SGD with a momentum");
+    RF_REQUIRE(!p->nesterov || (sgd && rf_setting(p->momentum, 0.0) > 0.0),
+               "rf_optimizer_create: nesterov needs SGD with a momentum");
     RF_REQUIRE(p->beta_1 == 0.0 || betas, "rf_optimizer_create: beta_1 is for Adam, AdamW, Nadam, Lion, LAMB and Muon");
     RF_REQUIRE(p->beta_2 == 0.0 || betas, "rf_optimizer_create: beta_2 is for Adam, AdamW, Nadam, Lion, LAMB and Muon");
     RF_REQUIRE(p->epsilon == 0.0 || !(sgd || lion || custom),
@@ -131,6 +133,10 @@ static rf_result check_params(const rf_optimizer_params *p)
     RF_TRY(check_number(p->clip_value, INFINITY, "clip_value"));
     RF_TRY(check_number(p->clip_norm, INFINITY, "clip_norm"));
     RF_TRY(check_number(p->global_clip_norm, INFINITY, "global_clip_norm"));
+    const char *const clips = "no gradient would be left; 0 turns clipping off";
+    RF_REFUSE_ZERO(p->clip_value, "rf_optimizer_create: clip_value", clips);
+    RF_REFUSE_ZERO(p->clip_norm, "rf_optimizer_create: clip_norm", clips);
+    RF_REFUSE_ZERO(p->global_clip_norm, "rf_optimizer_create: global_clip_norm", clips);
     RF_REQUIRE((p->clip_value > 0.0) + (p->clip_norm > 0.0) + (p->global_clip_norm > 0.0) <= 1,
                "rf_optimizer_create: at most one of clip_value, clip_norm and global_clip_norm may be set");
     RF_REQUIRE(!(p->schedule && p->learning_rate != 0.0),
@@ -141,6 +147,7 @@ static rf_result check_params(const rf_optimizer_params *p)
     return check_unused(p);
 }
 
+/* RF_ZERO stays: params are configured anew from files and by parameter servers. */
 static double or_default(double value, double fallback)
 {
     return value == 0.0 ? fallback : value;
@@ -164,11 +171,12 @@ rf_result rf_optimizer_configure(const rf_optimizer_params *params, rf_optimizer
     if (p.kind == RF_OPTIMIZER_ADAGRAD) p.initial_accumulator_value = or_default(p.initial_accumulator_value, 0.1);
     const bool muon = p.kind == RF_OPTIMIZER_MUON;
     if (p.kind == RF_OPTIMIZER_ADAMW || muon) p.weight_decay = or_default(p.weight_decay, 0.004);
-    if (muon) p.momentum = or_default(p.momentum, 0.95);
+    p.momentum = muon ? or_default(p.momentum, 0.95) : rf_setting(p.momentum, 0.0);
     if (p.accumulation_steps == 0) p.accumulation_steps = 1;
     if (p.use_ema) p.ema_momentum = or_default(p.ema_momentum, 0.99);
-    out->schedule =
-        p.schedule ? *p.schedule : (rf_schedule){ .kind = RF_SCHEDULE_CONSTANT, .initial = p.learning_rate };
+    out->schedule = p.schedule
+                        ? *p.schedule
+                        : (rf_schedule){ .kind = RF_SCHEDULE_CONSTANT, .initial = rf_setting(p.learning_rate, 0.0) };
     p.schedule = NULL;
     out->loss_scale = p.loss_scale ? *p.loss_scale : (rf_loss_scale_params){ 0 };
     if (p.loss_scale) out->loss_scale.initial = or_default(p.loss_scale->initial, 32768.0);
@@ -187,7 +195,7 @@ double rf_optimizer_rate(const rf_optimizer_config *config, uint64_t iteration)
 double rf_optimizer_group_rate(const rf_optimizer_config *config, uint64_t iteration, uint32_t group)
 {
     const double factor = group ? config->params.groups[group - 1].rate_factor : 1.0;
-    return rf_optimizer_rate(config, iteration) * or_default(factor, 1.0);
+    return rf_optimizer_rate(config, iteration) * rf_setting(factor, 1.0);
 }
 
 /* Dozat's schedule of the momentum, in step t from 1. */
@@ -212,7 +220,8 @@ void rf_optimizer_hyper(const rf_optimizer_config *config, uint64_t iteration, d
     const double rate = rf_optimizer_group_rate(config, iteration, group);
     const double t = (double)iteration + 1.0;
     /* Corrections of the decays that the kernel really uses: 1 - (float)0.999 is off by 1e-5 from 1 - 0.999. */
-    const double beta_1 = (float)p->beta_1, beta_2 = (float)p->beta_2;
+    const double beta_1 = (float)rf_setting(p->beta_1, 0.0), beta_2 = (float)rf_setting(p->beta_2, 0.0);
+    const double weight_decay = rf_setting(p->weight_decay, 0.0);
     const double limit = p->clip_norm > 0.0 ? p->clip_norm : p->global_clip_norm;
     /* A NaN or infinite norm must reach the weights instead of being clipped away unseen: NaN > limit is false. */
     const double clip = limit > 0.0 && norm > limit ? limit / norm : 1.0;
@@ -220,7 +229,7 @@ void rf_optimizer_hyper(const rf_optimizer_config *config, uint64_t iteration, d
     values[RF_HYPER_RATE] = (float)rate;
     values[RF_HYPER_GRAD_SCALE] = (float)(clip / (double)p->accumulation_steps);
     values[RF_HYPER_CLIP_VALUE] = (float)p->clip_value;
-    const double decay = p->kind == RF_OPTIMIZER_LAMB ? p->weight_decay : rate * p->weight_decay;
+    const double decay = p->kind == RF_OPTIMIZER_LAMB ? weight_decay : rate * weight_decay;
     values[RF_HYPER_WEIGHT_DECAY] = own->no_weight_decay ? 0.0f : (float)decay;
     values[RF_HYPER_BETA_1] = (float)beta_1;
     values[RF_HYPER_BETA_2] = (float)beta_2;
@@ -237,11 +246,12 @@ void rf_optimizer_hyper(const rf_optimizer_config *config, uint64_t iteration, d
         values[RF_HYPER_GRADIENT] = (float)((1.0 - now) / (1.0 - product));
     }
     /* Slots begin as zeros: what the sum of squares begins with is added below the root, too. */
-    if (p->kind == RF_OPTIMIZER_ADAGRAD) values[RF_HYPER_EPSILON] = (float)(p->epsilon + p->initial_accumulator_value);
+    if (p->kind == RF_OPTIMIZER_ADAGRAD)
+        values[RF_HYPER_EPSILON] = (float)(p->epsilon + rf_setting(p->initial_accumulator_value, 0.0));
     values[RF_HYPER_RATIO] = 1.0f; /* until norms are taken */
-    values[RF_HYPER_AVERAGE] = iteration == 0 ? 0.0f : (float)p->ema_momentum;
+    values[RF_HYPER_AVERAGE] = iteration == 0 ? 0.0f : (float)rf_setting(p->ema_momentum, 0.0);
     const uint32_t every = p->ema_overwrite_frequency;
     values[RF_HYPER_OVERWRITE] = every > 0 && (iteration + 1) % every == 0 ? 1.0f : 0.0f;
-    values[RF_HYPER_MOMENTUM] = (float)p->momentum;
-    values[RF_HYPER_RHO] = (float)p->rho;
+    values[RF_HYPER_MOMENTUM] = (float)rf_setting(p->momentum, 0.0);
+    values[RF_HYPER_RHO] = (float)rf_setting(p->rho, 0.0);
 }

@@ -48,7 +48,7 @@ static double period_begin(const rf_schedule *s, double t, double n)
 
 static double cosine_restarts(const rf_schedule *s, uint64_t step)
 {
-    const double t = s->t_mul == 0.0 ? 2.0 : s->t_mul, m = s->m_mul == 0.0 ? 1.0 : s->m_mul;
+    const double t = s->t_mul == 0.0 ? 2.0 : s->t_mul, m = rf_setting(s->m_mul, 1.0);
     const double at = (double)step, lengths = at / (double)s->decay_steps;
     double period = floor(t == 1.0 ? lengths : log1p(lengths * (t - 1.0)) / log(t));
     if (period > 0.0 && period_begin(s, t, period) > at) period -= 1.0;
@@ -69,7 +69,7 @@ static double polynomial_rate(const rf_schedule *s, uint64_t step)
     const uint64_t cycles = s->cycle && step > s->decay_steps ? (step - 1) / s->decay_steps + 1 : 1;
     const double passed = (double)step / ((double)s->decay_steps * (double)cycles);
     const double progress = passed >= 1.0 ? 1.0 : passed;
-    const double power = s->power == 0.0 ? 1.0 : s->power;
+    const double power = rf_setting(s->power, 1.0);
     return (s->initial - s->end) * pow(1.0 - progress, power) + s->end;
 }
 
@@ -89,12 +89,13 @@ double rf_schedule_value(const rf_schedule *schedule, uint64_t step)
     }
     switch (schedule->kind) {
     case RF_SCHEDULE_CONSTANT: return schedule->initial;
-    case RF_SCHEDULE_EXPONENTIAL_DECAY: return schedule->initial * pow(schedule->rate, count_passes(schedule, step));
+    case RF_SCHEDULE_EXPONENTIAL_DECAY:
+        return schedule->initial * pow(schedule->decay_rate, count_passes(schedule, step));
     case RF_SCHEDULE_PIECEWISE_CONSTANT: return piecewise_rate(schedule, step);
     case RF_SCHEDULE_COSINE_DECAY: return cosine_rate(schedule, step);
     case RF_SCHEDULE_POLYNOMIAL_DECAY: return polynomial_rate(schedule, step);
     case RF_SCHEDULE_INVERSE_TIME_DECAY:
-        return schedule->initial / (1.0 + schedule->rate * count_passes(schedule, step));
+        return schedule->initial / (1.0 + schedule->decay_rate * count_passes(schedule, step));
     case RF_SCHEDULE_INVERSE_SQRT: return inverse_sqrt(schedule, step);
     case RF_SCHEDULE_COSINE_RESTARTS: return cosine_restarts(schedule, step);
     }
@@ -149,7 +150,7 @@ rf_result rf_schedule_check(const rf_schedule *s)
     const unsigned fields = kinds[s->kind].fields;
     const char *const kind = kinds[s->kind].name;
     RF_REQUIRE(isfinite(s->initial) && s->initial >= 0.0, "schedule: initial %g is not a rate", s->initial);
-    RF_TRY(check_number(s, "rate", s->rate, RATE));
+    RF_TRY(check_number(s, "decay_rate", s->decay_rate, RATE));
     RF_TRY(check_number(s, "alpha", s->alpha, ALPHA));
     RF_TRY(check_number(s, "end", s->end, END));
     RF_TRY(check_number(s, "power", s->power, POWER));

@@ -269,8 +269,8 @@ static rf_result check_functions(const rf_worker_params *p)
     RF_REQUIRE(p->num_functions > 0 && p->functions, "rf_worker_run: functions is empty; there is nothing to do");
     for (uint32_t f = 0; f < p->num_functions; f++) {
         const rf_worker_function *function = &p->functions[f];
-        RF_REQUIRE(function->name && function->name[0] && strlen(function->name) < RF_FUNCTION_NAME_BYTES,
-                   "rf_worker_run: functions[%u].name must have 1 to %d characters", f, RF_FUNCTION_NAME_BYTES - 1);
+        RF_REQUIRE(function->name && function->name[0] && strlen(function->name) < RF_MAX_FUNCTION_NAME_BYTES,
+                   "rf_worker_run: functions[%u].name must have 1 to %d characters", f, RF_MAX_FUNCTION_NAME_BYTES - 1);
         RF_REQUIRE(function->function, "rf_worker_run: functions[%u].function is NULL", f);
         RF_REQUIRE(function->batch || function->data,
                    "rf_worker_run: functions[%u] has neither batch nor data to take examples from", f);
@@ -315,9 +315,11 @@ rf_result rf_worker_run(const rf_worker_params *params)
     RF_TRY(RF_PARAMS_CHECK(rf_worker_params, params));
     RF_REQUIRE(params, "%s: params is NULL", caller);
     RF_REQUIRE(params->strategy, "%s: strategy is NULL", caller);
-    RF_TRY(check_functions(params));
+    RF_REFUSE_ZERO(params->global_clip_norm, "rf_worker_run: global_clip_norm",
+                   "no gradient would be left; 0 turns clipping off");
     RF_REQUIRE(isfinite(params->global_clip_norm) && params->global_clip_norm >= 0,
                "%s: global_clip_norm is %g; it must be a finite number, 0 or more", caller, params->global_clip_norm);
+    RF_TRY(check_functions(params));
     rf_ps_variables variables;
     RF_TRY(rf_ps_variables_create(caller, params->strategy, params->variables, params->state_variables, &variables));
     worker w = { .params = params,
