@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One invocation per element of c. Runs on anything; what every other kernel is measured against. */
+/* One invocation per element of c. Runs on anything; what every other kernel is measured
+ * against. */
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require

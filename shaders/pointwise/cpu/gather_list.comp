@@ -1,11 +1,11 @@
 #version 450
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lists of the places of a gather that take the same, in order: for devices on which one subgroup is
- * fast. Places are split into parts, whose lists nobody else touches. CLEAR: lists without places.
- * Otherwise a subgroup makes the lists of a part and begins with its last places, so that the first
- * one becomes the head: of its width of places at once, each looks first for what it takes among
- * those after it there. FEW: one part, whose lists nobody has cleared; those of choices without
- * places hold anything afterwards. */
+/* Lists of the places of a gather that take the same, in order: for devices on which one
+ * subgroup is fast. Places are split into parts, whose lists nobody else touches. CLEAR: lists
+ * without places. Otherwise a subgroup makes the lists of a part and begins with its last
+ * places, so that the first one becomes the head: of its width of places at once, each looks
+ * first for what it takes among those after it there. FEW: one part, whose lists nobody has
+ * cleared; those of choices without places hold anything afterwards. */
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
 #extension GL_KHR_shader_subgroup_basic : require

@@ -43,8 +43,8 @@ void main()
     const bool right = 2 * p.column + 1 < width, below = 2 * p.row + 1 < height;
     const int to_right = right ? channels : 0, to_below = below ? width * channels : 0;
     const int at = rf_in_at(2 * p.row, 2 * p.column, p.channel);
-    const vec4 v0 = POOL_READ(x, at), v1 = POOL_READ(x, at + to_right), v2 = POOL_READ(x, at + to_below),
-        v3 = POOL_READ(x, at + to_below + to_right);
+    const vec4 v0 = POOL_READ(x, at), v1 = POOL_READ(x, at + to_right),
+        v2 = POOL_READ(x, at + to_below), v3 = POOL_READ(x, at + to_below + to_right);
     const int out_at = rf_out_at(min(p.row, out_height - 1), min(p.column, out_width - 1),
         p.channel);
     const vec4 g = POOL_READ(dy, out_at);

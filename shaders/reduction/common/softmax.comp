@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Softmax or (LOG) its logarithm along rows, or (GRAD) the gradient of either from dy and y. One
 // invocation a row; VEC4:
-// four columns at a time, in types of 16 bits, too; GROUP: one workgroup a row, and LANES: some lanes
-// of a subgroup a row, for GPUs.
+// four columns at a time, in types of 16 bits, too; GROUP: one workgroup a row, and LANES: some
+// lanes of a subgroup a row, for GPUs.
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #ifdef VEC4
