@@ -8,8 +8,8 @@
 
 #include <ringfire/ringfire.h>
 
-/* The exit codes. `--help` and docs/command.md list the same. `ringfire run` also passes the code of the worker on that
- * failed. */
+/* The exit codes. `--help` and docs/reference/commands/index.md list the same. `ringfire run` also passes the code of
+ * the worker on that failed. */
 enum {
     CODE_OK = 0,      /* done; the answer is yes */
     CODE_FAILED = 1,  /* not done */

@@ -6,7 +6,7 @@
  *
  * A checkpoint is a set of named entries: tensors ("model/conv2d/kernel",
  * "optimizer/m/conv2d/kernel") and small values ("optimizer/iterations", "train/iterator").
- * docs/checkpoint-format.md describes the bytes.
+ * docs/reference/checkpoint-format.md describes the bytes.
  *
  * The following holds for the whole header unless a comment states otherwise.
  *  - Files are complete or absent: they are written under a temporary name and renamed. Directories

@@ -141,7 +141,7 @@ RF_API RF_MUST_USE rf_result rf_dataset_from_idx(const char *images_path, const 
 
 /**
  * Finds the files of a split in an MNIST-like directory (train-images-idx3-ubyte[.gz] and so on,
- * with `-` or `.` before "idx") and reads them as rf_dataset_from_idx() does.
+ * with a hyphen or a dot before "idx") and reads them as rf_dataset_from_idx() does.
  * @param directory NULL: the environment variable RINGFIRE_DATA, else the Fashion-MNIST of the
  *   distribution.
  * @return RF_ERROR_NOT_FOUND when there are no such files.
@@ -485,7 +485,8 @@ typedef struct rf_split_params {
  * later. Steps that are to differ between passes (rf_dataset_shuffle(), rf_dataset_map_random())
  * are therefore put behind it. With `shuffle` all elements are held in memory where those of `in`
  * are not fetched by number.
- * @param[out] first,second each owned by the caller.
+ * @param[out] first owned by the caller
+ * @param[out] second owned by the caller
  * @return RF_ERROR_INVALID_ARGUMENT when a part would be empty, or for an infinite dataset, or one
  *   of an unknown number of elements with `fraction` or `shuffle`.
  */

@@ -131,8 +131,10 @@ RF_API const char *rf_metric_name(const rf_metric *metric);
  * the candidates' length c is below the references' r. It is between 0 and 1; without a match of 4
  * in a row it is 0. Nothing is smoothed. The tokens are compared as numbers: leave out those that
  * begin, end and pad a sentence.
- * @param candidates,references `num_pairs` arrays of tokens; that of an empty one may be NULL.
- * @param candidate_lengths,reference_lengths numbers of tokens in each.
+ * @param candidates `num_pairs` arrays of tokens; that of an empty one may be NULL
+ * @param candidate_lengths numbers of tokens in each
+ * @param references as `candidates`
+ * @param reference_lengths as `candidate_lengths`
  * Not collective; any thread may call it.
  */
 RF_API RF_MUST_USE rf_result rf_bleu(const int32_t *const *candidates,

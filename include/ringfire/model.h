@@ -185,7 +185,8 @@ RF_API rf_symbol rf_model_builder_call_many(rf_model_builder *builder, rf_layer 
                                             const rf_symbol *in, uint32_t num_in);
 /**
  * rf_model_builder_call() of any layer.
- * @param in,num_in the inputs
+ * @param in the inputs
+ * @param num_in their number
  * @param mask for layers that take one; zeroed: none
  * @param[out] out the first `num_out` outputs, at least 1
  * @return the first failure of the builder

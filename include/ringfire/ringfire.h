@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** @file Everything: `#include <ringfire/ringfire.h>`. */
+/**
+ * @file
+ * All other headers at once: `#include <ringfire/ringfire.h>`.
+ */
 #ifndef RINGFIRE_RINGFIRE_H
 #define RINGFIRE_RINGFIRE_H
 

@@ -433,8 +433,8 @@ typedef struct rf_variable_list {
 
 /**
  * Compares every variable on every replica by a hash of its bits. Collective; blocking.
- * @param[out] replica, variable name the first difference: a replica that differs from what most
- *   replicas have. Either may be NULL. `variable` is NULL when all are identical.
+ * @param[out] replica the first one that differs from what most replicas have; may be NULL
+ * @param[out] variable the first one that differs, or NULL when all are identical; may be NULL
  * @return RF_OK when all are identical, else RF_ERROR_INTERNAL with both names in the message;
  *   RF_ERROR_INVALID_ARGUMENT when workers have different variables.
  */

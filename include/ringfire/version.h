@@ -25,7 +25,7 @@ extern "C" {
 #define RF_VERSION_STRING RF_VERSION_TEXT_(RF_VERSION_MAJOR, RF_VERSION_MINOR, RF_VERSION_PATCH)
 #define RF_VERSION_TEXT_(major, minor, patch) RF_VERSION_QUOTE_(major, minor, patch)
 #define RF_VERSION_QUOTE_(major, minor, patch) #major "." #minor "." #patch
-/** True when these headers are of the given version or a later one. Works in #if. */
+/** True when these headers are of the given version or a later one. Works in `#if`. */
 #define RF_VERSION_AT_LEAST(major, minor, patch)                                                   \
     (RF_VERSION_NUMBER >= RF_VERSION_ENCODE(major, minor, patch))
 

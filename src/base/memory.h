@@ -30,6 +30,9 @@ typedef struct rf_arena {
 void *rf_arena_alloc(rf_arena *arena, size_t size); /* zeroed, 16-byte aligned; NULL + record on failure */
 char *rf_arena_strdup(rf_arena *arena, const char *text);
 void rf_arena_free(rf_arena *arena);
+/* An array of `count` elements for `pointer`; use as RF_TRY(RF_ARENA_ARRAY(arena, pointer, count)). */
+#define RF_ARENA_ARRAY(arena, pointer, count)                                                                          \
+    (((pointer) = rf_arena_alloc((arena), (size_t)(count) * sizeof(*(pointer)))) ? RF_OK : RF_ERROR_OUT_OF_HOST_MEMORY)
 
 /* Sizes with overflow checks: false when the result does not fit. */
 bool rf_mul_size(size_t a, size_t b, size_t *out);

@@ -32,7 +32,7 @@ rf_result rf_file_write_atomic(const char *path, const void *data, size_t size);
 rf_result rf_make_directories(const char *path, unsigned mode);
 
 /* The value of an environment variable; NULL when it is unset or empty. The variables stand in one table
- * (environment.c), from which docs/environment.md is written. */
+ * (environment.c), from which docs/reference/environment.md is written. */
 const char *rf_env(const char *name);
 typedef struct rf_cache {
     char *directory; /* freed with rf_free; NULL: to do without */

@@ -106,6 +106,8 @@ typedef struct rf_gpu_binding {
     bool texel_half;           /* r16f and rgba16f instead */
 } rf_gpu_binding;
 rf_result rf_gpu_recording_begin(rf_gpu_device *device, const char *name, rf_gpu_recording **out);
+/* The same for one that is submitted again while it is in flight: copies that several runs make. */
+rf_result rf_gpu_recording_begin_shared(rf_gpu_device *device, const char *name, rf_gpu_recording **out);
 /* Refuses what the device cannot do or the pipeline does not have. A grid with a zero in it records nothing. */
 rf_result rf_gpu_record_dispatch(rf_gpu_recording *rec, rf_gpu_pipeline *pipeline, const rf_gpu_binding *bindings,
                                  const void *push, const uint32_t grid[3], const char *label);
@@ -147,7 +149,7 @@ bool rf_gpu_has_timestamps(const rf_gpu_device *device);
 
 /* ---- execution: one queue, in order, one timeline semaphore per device ---- */
 /* Submits recordings in order (a full barrier stands between them) and gives the timeline value that means "done". A
- * recording still in flight is refused. */
+ * recording still in flight is refused, unless it is shared. */
 rf_result rf_gpu_submit(rf_gpu_device *device, rf_gpu_recording *const *recs, uint32_t count, uint64_t *ticket);
 /*
  * From now on submissions are held back, and go to the device together: with the next one that is made after `hold` was

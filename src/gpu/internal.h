@@ -246,6 +246,7 @@ struct rf_gpu_recording {
     rf_gpu_device *device;
     char *name;
     bool ended;
+    bool shared;     /* may be submitted while it is in flight */
     uint64_t ticket; /* of its last submission */
     VkCommandPool command_pool;
     VkCommandBuffer commands;

@@ -20,23 +20,23 @@ void rf_agree_text(char *text, size_t size)
 
 /* ---- strategies ---- */
 
+static rf_result check_same(uint32_t rank, const char *what, uint64_t first, uint64_t other)
+{
+    RF_REQUIRE(other == first, "rank 0 and rank %u have different %s (%llu and %llu); start all workers with the same",
+               rank, what, (unsigned long long)first, (unsigned long long)other);
+    return RF_OK;
+}
+
 rf_result rf_agree_settings(rf_world *w, const rf_settings *all)
 {
     for (uint32_t r = 0; r < w->size; r++)
         RF_REQUIRE(all[r].num_local >= 1 && all[r].num_local <= RF_MAX_LOCAL_REPLICAS,
                    "rank %u has %u replicas; a worker has 1 to %d", r, all[r].num_local, RF_MAX_LOCAL_REPLICAS);
     for (uint32_t r = 1; r < w->size; r++) {
-        RF_REQUIRE(all[r].update_mode == all[0].update_mode,
-                   "rank 0 and rank %u have different update modes (%u and %u); start all workers with the same", r,
-                   all[0].update_mode, all[r].update_mode);
-        RF_REQUIRE(all[r].bucket_elements == all[0].bucket_elements,
-                   "rank 0 and rank %u have different bucket_bytes (%llu and %llu); start all workers with the "
-                   "same",
-                   r, (unsigned long long)(all[0].bucket_elements * sizeof(float)),
-                   (unsigned long long)(all[r].bucket_elements * sizeof(float)));
-        RF_REQUIRE(all[r].balance == all[0].balance,
-                   "rank 0 and rank %u have different balance (%u and %u); start all workers with the same", r,
-                   all[0].balance, all[r].balance);
+        RF_TRY(check_same(r, "update modes", all[0].update_mode, all[r].update_mode));
+        RF_TRY(check_same(r, "bucket_bytes", all[0].bucket_elements * sizeof(float),
+                          all[r].bucket_elements * sizeof(float)));
+        RF_TRY(check_same(r, "balance", all[0].balance, all[r].balance));
         RF_REQUIRE(all[r].overlap == all[0].overlap,
                    "rank %u exchanges gradients after the backward pass, rank %u during it; start all workers with the "
                    "same no_overlap and RINGFIRE_OVERLAP",
@@ -45,10 +45,7 @@ rf_result rf_agree_settings(rf_world *w, const rf_settings *all)
                    "rank 0 and rank %u have different compression (%u with top_k_share %g, and %u with %g); start all "
                    "workers with the same",
                    r, all[0].compression, all[0].top_k_share, all[r].compression, all[r].top_k_share);
-        RF_REQUIRE(all[r].check_interval == all[0].check_interval,
-                   "rank 0 and rank %u have different check_interval (%u and %u); start all workers with the "
-                   "same",
-                   r, all[0].check_interval, all[r].check_interval);
+        RF_TRY(check_same(r, "check_interval", all[0].check_interval, all[r].check_interval));
     }
     w->first[0] = 0;
     for (uint32_t r = 0; r < w->size; r++) w->first[r + 1] = w->first[r] + all[r].num_local;
@@ -63,17 +60,16 @@ static rf_result number_replicas(rf_strategy *s, const rf_mirrored_params *p)
     s->exchange.overlap =
         !p->no_overlap && !(rf_env("RINGFIRE_OVERLAP") && strcmp(rf_env("RINGFIRE_OVERLAP"), "0") == 0);
     s->health.check_interval = p->check_interval ? p->check_interval : DEFAULT_CHECK_INTERVAL;
-    rf_settings mine, *all = RF_NEW_ARRAY(rf_settings, w->size);
+    rf_settings *all = RF_NEW_ARRAY(rf_settings, w->size);
     if (!all) return RF_ERROR_OUT_OF_HOST_MEMORY;
-    memset(&mine, 0, sizeof(mine)); /* padding travels too */
-    mine.num_local = s->members.num_local;
-    mine.update_mode = (uint32_t)s->update_mode;
-    mine.check_interval = s->health.check_interval;
-    mine.overlap = s->exchange.overlap;
-    mine.balance = (uint32_t)p->balance;
-    mine.compression = (uint32_t)s->exchange.compression.kind;
-    mine.top_k_share = s->exchange.compression.share;
-    mine.bucket_elements = s->exchange.bucket_elements;
+    const rf_settings mine = { .num_local = s->members.num_local, /* no padding stands between or behind the fields */
+                               .update_mode = (uint32_t)s->update_mode,
+                               .check_interval = s->health.check_interval,
+                               .overlap = s->exchange.overlap,
+                               .balance = (uint32_t)p->balance,
+                               .compression = (uint32_t)s->exchange.compression.kind,
+                               .top_k_share = s->exchange.compression.share,
+                               .bucket_elements = s->exchange.bucket_elements };
     rf_result r = rf_world_gather(w, "settings of the strategy", &mine, all, sizeof(mine));
     if (r >= 0) r = rf_agree_settings(w, all);
     rf_free(all);

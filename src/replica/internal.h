@@ -20,7 +20,6 @@
 #include "replica/exchange/exchange.h"
 #include "replica/exchange/imported_memory.h"
 #include "replica/store/copying.h"
-#include "replica/store/store.h"
 #include "replica/store/weight_copies_16bit.h"
 #include "replica/strategy.h"
 #include "replica/world.h"
@@ -67,13 +66,13 @@ typedef struct rf_strategy_store {
 
 /* How values travel between them. Staging has the places of what it is for, on staged replicas of several. */
 typedef struct rf_strategy_exchange {
-    rf_exchange *between;
-    rf_flat download, upload;             /* staging of `gradients` and `trainable` */
-    rf_flat fixed_download, fixed_upload; /* of `assigned` and `fixed` */
-    rf_flat sum_download, sum_upload;     /* of `summands` and `sums` */
-    rf_imported_memory imported;          /* instead of staging, where devices can; `gradients` and `trainable` */
-    bool overlap;                         /* exchange gradients while the backward pass goes on */
-    uint64_t bucket_elements;             /* as asked for; 0: see rf_bucket_size() */
+    rf_exchange between;
+    rf_staging trained;          /* of `gradients` and `trainable` */
+    rf_staging fixed;            /* of `assigned` and `fixed` */
+    rf_staging summed;           /* of `summands` and `sums` */
+    rf_imported_memory imported; /* instead of staging, where devices can; `gradients` and `trainable` */
+    bool overlap;                /* exchange gradients while the backward pass goes on */
+    uint64_t bucket_elements;    /* as asked for; 0: see rf_bucket_size() */
     rf_exchange_compression compression;
     rf_exchange_stats stats;
 } rf_strategy_exchange;
@@ -108,6 +107,8 @@ struct rf_strategy {
     bool warned_of_shares;
 };
 
+/* One that has no replicas yet. */
+rf_strategy *rf_strategy_allocate(void);
 rf_strategy *rf_strategy_retain(rf_strategy *strategy);
 void rf_strategy_release(rf_strategy *strategy);
 /* Waits for everything submitted, and for a copy of the state that is being made: afterwards the host may change any
@@ -120,9 +121,6 @@ rf_result rf_strategy_status(rf_strategy *strategy); /* the failure that stuck, 
 rf_result rf_strategy_fail(rf_strategy *strategy, rf_result result);
 /* The same for a failure that all workers see. */
 rf_result rf_strategy_fail_shared(rf_strategy *strategy, rf_result result);
-/* A failure that leaves everything as it was, but at a place where the other workers go on and would wait for this one:
- * sticks where there are others. Returns `result`. */
-rf_result rf_strategy_fail_in_job(rf_strategy *strategy, rf_result result);
 /* The index into this worker's arrays. Fails, naming the replicas of this worker, where the replica is another
  * worker's. */
 rf_result rf_strategy_local_index(const rf_strategy *strategy, const char *caller, uint32_t replica, uint32_t *index);
@@ -130,14 +128,13 @@ static inline bool rf_strategy_is_local(const rf_strategy *s, uint32_t replica)
 {
     return replica >= s->members.first && replica - s->members.first < s->members.num_local;
 }
+static inline bool rf_segment_is_owned(const rf_strategy *s, const rf_segment *segment, uint32_t index)
+{
+    return segment->owner == s->members.first + index || segment->owner == RF_OWNER_ALL;
+}
 /* Submits and remembers the ticket. */
 rf_result rf_replica_submit_frames(rf_replica *replica, rf_frame *const *frames, uint32_t count);
-rf_result rf_replica_submit_recordings(rf_replica *replica, rf_gpu_recording *const *recs, uint32_t count);
-
-static inline rf_result rf_replica_submit_one(rf_replica *replica, rf_gpu_recording *rec)
-{
-    return rec ? rf_replica_submit_recordings(replica, &rec, 1) : RF_OK;
-}
+rf_result rf_replica_submit_one(rf_replica *replica, rf_gpu_recording *rec); /* NULL: nothing */
 /* ---- agree.c ---- */
 /* Device limits, kinds and settings of all workers. Fills in num_replicas, first, identities, shares, alignment,
  * max_segment. */

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/condition.h"
 #include "base/params.h"
 #include "base/platform.h"
 #include "base/profiler.h"
@@ -13,6 +14,45 @@ rf_strategy *rf_strategy_retain(rf_strategy *strategy)
 {
     strategy->references++;
     return strategy;
+}
+
+/* ---- a copy of the state that is being made ---- */
+
+bool rf_strategy_is_copied(rf_strategy *s)
+{
+    pthread_mutex_lock(&s->store.copying.mutex);
+    const bool under_way = s->store.copying.under_way;
+    pthread_mutex_unlock(&s->store.copying.mutex);
+    return under_way;
+}
+
+rf_result rf_strategy_await_copy(rf_strategy *s)
+{
+    rf_copying *at = &s->store.copying;
+    if (!rf_strategy_is_copied(s)) return RF_OK;
+    const uint64_t begin = rf_span_begin(), until = rf_now_ns() + 2 * RF_GPU_TIMEOUT_NS;
+    pthread_mutex_lock(&at->mutex);
+    while (at->under_way && rf_condition_wait(&at->ended, &at->mutex, until)) continue;
+    const bool under_way = at->under_way;
+    pthread_mutex_unlock(&at->mutex);
+    rf_span_end(begin, "replica", "await copy");
+    if (!under_way) return RF_OK;
+    return RF_FAIL(RF_ERROR_TIMEOUT, "an asynchronous save has not copied the state after %llu s",
+                   2 * RF_GPU_TIMEOUT_NS / 1000000000u);
+}
+
+rf_result rf_copying_init(rf_copying *copying)
+{
+    RF_TRY(rf_condition_init(&copying->ended));
+    if (pthread_mutex_init(&copying->mutex, NULL) == 0) return RF_OK;
+    pthread_cond_destroy(&copying->ended);
+    return RF_FAIL(RF_ERROR_OUT_OF_HOST_MEMORY, "cannot create a lock");
+}
+
+void rf_copying_free(rf_copying *copying)
+{
+    pthread_cond_destroy(&copying->ended);
+    pthread_mutex_destroy(&copying->mutex);
 }
 
 /* ---- waiting and submitting ---- */
@@ -106,9 +146,9 @@ rf_result rf_replica_submit_frames(rf_replica *replica, rf_frame *const *frames,
     return count > 0 ? rf_frames_submit(replica->exec, frames, count, &replica->ticket) : RF_OK;
 }
 
-rf_result rf_replica_submit_recordings(rf_replica *replica, rf_gpu_recording *const *recs, uint32_t count)
+rf_result rf_replica_submit_one(rf_replica *replica, rf_gpu_recording *rec)
 {
-    return count > 0 ? rf_gpu_submit(replica->device, recs, count, &replica->ticket) : RF_OK;
+    return rec ? rf_gpu_submit(replica->device, &rec, 1, &replica->ticket) : RF_OK;
 }
 
 /* ---- questions ---- */
@@ -131,11 +171,6 @@ RF_API uint32_t rf_strategy_first_local_replica(const rf_strategy *strategy)
 RF_API uint32_t rf_strategy_rank(const rf_strategy *strategy)
 {
     return strategy ? strategy->members.world.rank : 0;
-}
-
-uint32_t rf_strategy_num_local(const rf_strategy *strategy)
-{
-    return strategy->members.num_local;
 }
 
 const rf_device_caps *rf_strategy_caps(const rf_strategy *strategy, uint32_t replica)

@@ -78,8 +78,7 @@ void rf_strategy_set_wide(rf_strategy *strategy, bool wide);
 bool rf_strategy_is_wide(const rf_strategy *strategy);
 /* Checked; the type that the policy names. `function` is for messages. */
 rf_result rf_dtype_policy_type(const rf_dtype_policy *policy, const char *function, rf_dtype *out);
-/* The replicas of this worker, and what the device of one can do. */
-uint32_t rf_strategy_num_local(const rf_strategy *strategy);
+/* The abilities of the device of a replica of this worker. */
 const rf_device_caps *rf_strategy_caps(const rf_strategy *strategy, uint32_t replica);
 /* Puts replica and device in front of a failure's message; `index` is that of a replica of this worker. */
 rf_result rf_replica_context(const rf_strategy *strategy, uint32_t index, rf_result result);
@@ -161,6 +160,7 @@ void rf_update_settings_number(rf_update_settings *settings, const char *name, d
 void rf_update_settings_text(rf_update_settings *settings, const char *name, const char *value);
 
 #define RF_MAX_SLOTS 8
+#define RF_MAX_SCALARS 32
 typedef struct rf_updater rf_updater;
 
 /* Variables whose step is scaled by the ratio of two norms, taken in the middle of the update (LAMB). */
@@ -170,15 +170,14 @@ typedef struct rf_norm_ratio_rule {
      * slots have been changed; the same sums of what is so many times as large. */
     rf_result (*emit)(void *user, rf_graph *g, rf_value param, rf_value grad, const rf_value *slots,
                       const rf_value *hyper, float scale, rf_value *sums);
-    /* Changes the numbers that emit() of the updater reads, with the two norms of the whole variable. */
-    void (*ratio)(void *user, const double *norms, float *values);
+    uint32_t ratio_hyper; /* this number becomes the ratio of the whole variable's norms, where both are positive */
     uint32_t block;
 } rf_norm_ratio_rule;
 
 /* Variables that are updated along a direction made of the whole of them (Muon): emit() of the updater gets it in the
  * place of the gradient. */
 typedef struct rf_whole_matrix_rule {
-    bool (*applies)(void *user, uint32_t group);
+    uint32_t first_group; /* variables of this group and those behind it are */
     /* Changes slots and writes the direction [n] of a range. */
     rf_result (*emit_range)(void *user, rf_graph *g, uint32_t group, rf_value direction, rf_value grad,
                             const rf_value *slots, const rf_value *hyper);
@@ -231,6 +230,7 @@ typedef struct rf_updater_params {
 } rf_updater_params;
 rf_result rf_updater_create(rf_strategy *strategy, const rf_updater_params *params, rf_updater **out);
 void rf_updater_destroy(rf_updater **updater);
+const rf_updater_params *rf_updater_parameters(const rf_updater *updater);
 /* From now on it only waits to be destroyed: functions that update with it fail and say so. */
 void rf_updater_retire(rf_updater *updater);
 /* While set, functions that update with it fail with this message, which stays where it is. NULL: no longer. */
@@ -252,14 +252,10 @@ rf_value rf_trace_loss_scale(rf_trace *t, rf_updater *updater);
 /* Scale, finite steps in a row, steps skipped. Waits. */
 rf_result rf_updater_read_scale(rf_updater *updater, float *scale, uint32_t *finite, uint64_t *skipped);
 rf_result rf_updater_write_scale(rf_updater *updater, float scale, uint32_t finite);
-uint32_t rf_updater_num_slots(const rf_updater *updater);
-float rf_updater_initial(const rf_updater *updater, uint32_t slot);
-bool rf_updater_begins_as_weights(const rf_updater *updater, uint32_t slot);
 /* All variables that it knows; borrowed until it learns another. */
 rf_variable_list rf_updater_variables(const rf_updater *updater);
 /* Steps since the last update, and what they summed up: num_replicas * rf_shape_count() floats, of every replica one
  * after the other. Reading is collective. Writing makes the variable known to the updater. */
-uint32_t rf_updater_accumulation_steps(const rf_updater *updater);
 uint32_t rf_updater_accumulated(const rf_updater *updater);
 void rf_updater_set_accumulated(rf_updater *updater, uint32_t steps);
 rf_result rf_updater_read_totals(rf_updater *updater, const rf_variable *variable, float *values);
@@ -396,14 +392,14 @@ bool rf_variable_is_updated(const rf_variable *variable);
 
 /* ---- for loops that make collective calls ---- */
 
-/* Whether `mine` is true on any worker. Collective. */
 /* Name, memory and largest allocation of the device of replica `index` of this worker. */
 const char *rf_strategy_local_memory(const rf_strategy *strategy, uint32_t index, uint64_t *memory,
                                      uint64_t *allocation);
+/* Whether `mine` is true on any worker. Collective. */
 rf_result rf_strategy_any(rf_strategy *strategy, bool mine, bool *any);
 /* A failure of this worker alone, at a place where the others go on: ends the job (where there are others), so that
  * they do not wait for it. Does nothing when it has failed already or result >= 0. Returns `result`. */
-rf_result rf_strategy_give_up(rf_strategy *strategy, rf_result result);
+rf_result rf_strategy_fail_in_job(rf_strategy *strategy, rf_result result);
 
 /* ---- pure plans, tested alone ---- */
 

@@ -13,30 +13,42 @@
 
 /* ---- lifetime ---- */
 
-static void free_store(const rf_strategy *s, rf_store *store)
+#define FLAT(member, title)                                                                                            \
+    {                                                                                                                  \
+        offsetof(rf_strategy, member), title                                                                           \
+    }
+static const struct {
+    size_t at;
+    const char *name;
+} flats[] = {
+    FLAT(store.trainable.values, "variables"),
+    FLAT(store.fixed.values, "fixed variables"),
+    FLAT(store.gradients, "gradients"),
+    FLAT(store.weight_copies.values, "shadows of variables"),
+    FLAT(exchange.trained.down, "download"),
+    FLAT(exchange.trained.up, "upload"),
+    FLAT(store.assigned, "assigned values"),
+    FLAT(exchange.fixed.down, "download of assigned values"),
+    FLAT(exchange.fixed.up, "upload of assigned values"),
+    FLAT(store.summands, "summands"),
+    FLAT(store.sums, "sums over replicas"),
+    FLAT(exchange.summed.down, "download of summands"),
+    FLAT(exchange.summed.up, "upload of sums"),
+};
+
+static rf_flat *flat_of(rf_strategy *s, uint32_t i)
 {
-    rf_flat_free(s, &store->values);
-    rf_free(store->variables.items);
+    return (rf_flat *)(void *)((char *)s + flats[i].at);
 }
 
 void rf_strategy_release(rf_strategy *s)
 {
     if (!s || --s->references > 0 || rf_strategy_is_foreign(s)) return;
-    rf_weight_copies_free(s);
-    free_store(s, &s->store.trainable);
-    free_store(s, &s->store.fixed);
-    rf_flat_free(s, &s->store.gradients);
     rf_imported_memory_free(s);
-    rf_flat_free(s, &s->exchange.download);
-    rf_flat_free(s, &s->exchange.upload);
-    rf_flat_free(s, &s->store.assigned);
-    rf_flat_free(s, &s->exchange.fixed_download);
-    rf_flat_free(s, &s->exchange.fixed_upload);
-    rf_flat_free(s, &s->store.summands);
-    rf_flat_free(s, &s->store.sums);
-    rf_flat_free(s, &s->exchange.sum_download);
-    rf_flat_free(s, &s->exchange.sum_upload);
-    rf_exchange_destroy(&s->exchange.between);
+    for (uint32_t i = 0; i < sizeof(flats) / sizeof(flats[0]); i++) rf_flat_free(s, flat_of(s, i));
+    rf_free(s->store.trainable.variables.items);
+    rf_free(s->store.fixed.variables.items);
+    rf_exchange_free(&s->exchange.between);
     rf_balancing_free(s);
     for (uint32_t r = 0; s->members.replicas && r < s->members.num_local; r++) {
         rf_exec_destroy(&s->members.replicas[r].exec);
@@ -97,12 +109,10 @@ static rf_result open_replicas(rf_strategy *s, const uint32_t *indices, uint32_t
 
 static rf_result create_exchange(rf_strategy *s)
 {
-    return s->members.world.size > 1 ? rf_comm_exchange_create(&s->members.world, s->members.num_local,
-                                                               s->exchange.compression, &s->exchange.between)
-                                     : rf_local_exchange_create(s->members.num_local, &s->exchange.between);
+    return rf_exchange_init(&s->members.world, s->members.num_local, s->exchange.compression, &s->exchange.between);
 }
 
-static rf_strategy *strategy_allocate(void)
+rf_strategy *rf_strategy_allocate(void)
 {
     rf_strategy *s = RF_NEW(rf_strategy);
     if (!s) return NULL;
@@ -115,19 +125,8 @@ static rf_strategy *strategy_allocate(void)
     s->store.generation = 1;
     /* Start at a different number in each strategy, so that its traces are not mistaken for another strategy's. */
     s->trace_serial = (uint32_t)((uintptr_t)s >> 4) * 2654435761u;
-    s->store.trainable.values.name = "variables";
-    s->store.fixed.values.name = "fixed variables";
-    s->store.gradients.name = "gradients";
-    s->exchange.download.name = "download";
-    s->exchange.upload.name = "upload";
     s->exchange.imported.arrays.name = "imported memory";
-    s->store.assigned.name = "assigned values";
-    s->exchange.fixed_download.name = "download of assigned values";
-    s->exchange.fixed_upload.name = "upload of assigned values";
-    s->store.summands.name = "summands";
-    s->store.sums.name = "sums over replicas";
-    s->exchange.sum_download.name = "download of summands";
-    s->exchange.sum_upload.name = "upload of sums";
+    for (uint32_t i = 0; i < sizeof(flats) / sizeof(flats[0]); i++) flat_of(s, i)->name = flats[i].name;
     const char *perturb = rf_env("RINGFIRE_TEST_PERTURB");
     s->health.perturbed = perturb ? (uint32_t)strtoul(perturb, NULL, 10) : UINT32_MAX;
     return s;
@@ -211,7 +210,7 @@ RF_API rf_result rf_compression_parse(const char *text, rf_compression *kind, do
 static rf_result create_mirrored(const rf_mirrored_params *p, rf_exchange_compression compression, rf_comm *comm,
                                  rf_strategy **out)
 {
-    rf_strategy *s = *out = strategy_allocate();
+    rf_strategy *s = *out = rf_strategy_allocate();
     if (!s) {
         rf_comm_destroy(&comm);
         return RF_ERROR_OUT_OF_HOST_MEMORY;
@@ -224,20 +223,24 @@ static rf_result create_mirrored(const rf_mirrored_params *p, rf_exchange_compre
     return create_exchange(s);
 }
 
+/* A strategy that failed to come up is given back. `function` (NULL: none) is for the message. */
+static rf_result pass_on(rf_strategy *s, rf_result r, const char *function, rf_strategy **out)
+{
+    if (r >= 0) *out = s;
+    if (r < 0) rf_strategy_release(s);
+    return function ? rf_error_context(r, "%s", function) : r;
+}
+
 RF_API rf_result rf_strategy_create_mirrored(const rf_mirrored_params *params, rf_strategy **out)
 {
     RF_REQUIRE(out, "rf_strategy_create_mirrored: out is NULL");
     *out = NULL;
     RF_TRY(RF_PARAMS_CHECK(rf_mirrored_params, params));
-    static const rf_mirrored_params defaults = { 0 };
     rf_strategy *s = NULL;
-    const rf_result r = create_mirrored(params ? params : &defaults, uncompressed, NULL, &s);
-    if (r < 0) {
-        rf_strategy_release(s);
-        return rf_error_context(r, "rf_strategy_create_mirrored");
-    }
-    *out = s;
-    return RF_OK;
+    static const rf_mirrored_params defaults = { 0 };
+    if (!params) params = &defaults;
+    const rf_result r = create_mirrored(params, uncompressed, NULL, &s);
+    return pass_on(s, r, __func__, out);
 }
 
 RF_API rf_result rf_strategy_create_multi_worker(const rf_multi_worker_params *params, rf_strategy **out)
@@ -254,12 +257,7 @@ RF_API rf_result rf_strategy_create_multi_worker(const rf_multi_worker_params *p
     RF_TRY(rf_comm_create(&params->comm, &comm));
     rf_strategy *s = NULL;
     const rf_result r = create_mirrored(&params->mirrored, compression, comm, &s);
-    if (r < 0) {
-        rf_strategy_release(s);
-        return rf_error_context(r, "rf_strategy_create_multi_worker");
-    }
-    *out = s;
-    return RF_OK;
+    return pass_on(s, r, __func__, out);
 }
 
 RF_API rf_result rf_strategy_create_central_storage(const rf_central_storage_params *params, rf_strategy **out)
@@ -273,29 +271,19 @@ RF_API rf_result rf_strategy_create_central_storage(const rf_central_storage_par
                "rf_strategy_create_central_storage: update_mode must not be set; the first device makes all updates");
     rf_strategy *s = NULL;
     const rf_result r = create_mirrored(&params->mirrored, uncompressed, NULL, &s);
-    if (r < 0) {
-        rf_strategy_release(s);
-        return rf_error_context(r, "rf_strategy_create_central_storage");
-    }
-    s->central = true;
-    *out = s;
-    return RF_OK;
-}
-
-static rf_result open_one_device(rf_strategy *s, const rf_one_device_params *p)
-{
-    RF_TRY(create_gpu(s, &p->options));
-    uint32_t index;
-    RF_TRY(rf_error_context(rf_gpu_choose_one(s->gpu, p->device, &index), "rf_strategy_create_one_device"));
-    return open_replicas(s, &index, 1, &p->options);
+    if (r >= 0) s->central = true;
+    return pass_on(s, r, __func__, out);
 }
 
 static rf_result create_one_device(const rf_one_device_params *p, rf_strategy **out)
 {
-    rf_strategy *s = *out = strategy_allocate();
+    uint32_t index;
+    rf_strategy *s = *out = rf_strategy_allocate();
     if (!s) return RF_ERROR_OUT_OF_HOST_MEMORY;
     RF_TRY(rf_world_create(NULL, &s->members.world));
-    RF_TRY(open_one_device(s, p));
+    RF_TRY(create_gpu(s, &p->options));
+    RF_TRY(rf_error_context(rf_gpu_choose_one(s->gpu, p->device, &index), "rf_strategy_create_one_device"));
+    RF_TRY(open_replicas(s, &index, 1, &p->options));
     RF_TRY(rf_strategy_agree(s, &(rf_mirrored_params){ 0 }));
     return create_exchange(s);
 }
@@ -305,13 +293,7 @@ RF_API rf_result rf_strategy_create_one_device(const rf_one_device_params *param
     RF_REQUIRE(out, "rf_strategy_create_one_device: out is NULL");
     *out = NULL;
     RF_TRY(RF_PARAMS_CHECK(rf_one_device_params, params));
-    static const rf_one_device_params defaults = { 0 };
     rf_strategy *s = NULL;
-    const rf_result r = create_one_device(params ? params : &defaults, &s);
-    if (r < 0) {
-        rf_strategy_release(s);
-        return r;
-    }
-    *out = s;
-    return RF_OK;
+    const rf_result r = create_one_device(params ? params : &(rf_one_device_params){ 0 }, &s);
+    return pass_on(s, r, NULL, out);
 }

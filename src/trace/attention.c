@@ -163,7 +163,7 @@ static bool attention_fuses(const rf_trace *t, const rf_attention_params *params
     if (params->form != RF_ATTENTION_AUTO) return params->form == RF_ATTENTION_FUSED;
     if (!rf_trace_training(t) || params->dropout != 0) return false;
     const rf_strategy *strategy = rf_trace_strategy(t);
-    for (uint32_t i = 0; i < rf_strategy_num_local(strategy); i++)
+    for (uint32_t i = 0; i < rf_strategy_num_local_replicas(strategy); i++)
         if (!rf_attention_pays(call, rf_strategy_caps(strategy, i))) return false;
     return true;
 }

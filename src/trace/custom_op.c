@@ -473,7 +473,7 @@ static rf_result check_on_devices(rf_strategy *strategy, const rf_op_call *call,
                                   void *const *got, double rtol, double atol)
 {
     RF_TRY(reference_custom(call, in, want));
-    for (uint32_t d = 0; d < rf_strategy_num_local(strategy); d++) {
+    for (uint32_t d = 0; d < rf_strategy_num_local_replicas(strategy); d++) {
         rf_result r = rf_replica_run_kernel(strategy, d, call, &custom_kernel, in, got);
         for (uint32_t i = 0; r >= 0 && i < call->n_out; i++) r = compare_output(call, i, got[i], want[i], rtol, atol);
         if (r < 0) return rf_replica_context(strategy, d, r);

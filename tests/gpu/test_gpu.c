@@ -692,6 +692,24 @@ static void test_timeout(void **state)
     CHECK(rf_gpu_wait(f->device, ticket, 0));
 }
 
+/* Submitted several times while it is in flight, and held back twice for one submission. */
+static void test_shared_recording(void **state)
+{
+    fixture *f = *state;
+    rf_gpu_recording *rec;
+    uint64_t ticket;
+    CHECK(rf_gpu_recording_begin_shared(f->device, "shared", &rec));
+    record_axpy(f, rec, axpy(f, &rf_shader_test_axpy, 1, false), 0, (rf_push_axpy){ COUNT, 1.0f, 0 }, 64);
+    CHECK(rf_gpu_recording_end(rec));
+    for (uint32_t i = 0; i < 2; i++) CHECK(rf_gpu_submit(f->device, &rec, 1, &ticket));
+    rf_gpu_hold(f->device, true);
+    for (uint32_t i = 0; i < 2; i++) CHECK(rf_gpu_submit(f->device, &rec, 1, &ticket));
+    rf_gpu_hold(f->device, false);
+    CHECK(rf_gpu_wait(f->device, ticket, RF_GPU_TIMEOUT_NS));
+    expect_y(f, 4.0f, 4.0f);
+    rf_gpu_recording_destroy(&rec);
+}
+
 static void test_nulls(void **state)
 {
     (void)state;
@@ -747,6 +765,7 @@ TEST_PROGRAM(gpu)
         DEVICE_TEST(test_no_timestamps),
         DEVICE_TEST(test_spinning),
         DEVICE_TEST(test_timeout),
+        DEVICE_TEST(test_shared_recording),
         DEVICE_TEST(test_out_of_memory),
         DEVICE_TEST(test_memory_budget),
         DEVICE_TEST(test_device_fault),

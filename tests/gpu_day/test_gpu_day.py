@@ -218,15 +218,15 @@ class Verdict(unittest.TestCase):
                           ("op4", "k", 1), ("op3", "k", 1)])
         self.assertAlmostEqual(costs[0][-1], 10e-6)
         lines = verdict.make(self.records, []).splitlines()
-        self.assertIn("| gpt | 12 | 2.00 | 500,000 tokens | 200,000 | graph | 2.50 | add | flat | "
-                      "2 | 10 |", lines)
-        self.assertIn("|  |  |  |  |  |  |  | matmul | block | 1 | 5.00 |", lines)
+        self.assertIn("| gpt, batch 12 | 2.00 | 500,000 tokens | 200,000 (graph) | 2.50 |", lines)
+        self.assertIn("| gpt | add | flat | 2 | 10 |", lines)
+        self.assertIn("|  | matmul | block | 1 | 5.00 |", lines)
         lines = verdict.make(self.records[:-1], []).splitlines()
-        self.assertIn("| gpt | 12 | 2.00 | 500,000 tokens |  |  |  | add | flat | 2 | 10 |", lines)
+        self.assertIn("| gpt, batch 12 | 2.00 | 500,000 tokens |  |  |", lines)
 
     def test_what_pytorch_could_not_do_is_told(self):
         self.records[-1]["result"]["errors"] = {"bert, compiled": "no time was left"}
-        self.assertIn("it may be faster than it is here: bert, compiled (no time was left).",
+        self.assertIn("these were not measured: bert, compiled (no time was left).",
                       verdict.make(self.records, []))
 
     def test_the_report_begins_with_the_goals(self):

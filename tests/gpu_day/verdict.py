@@ -189,15 +189,19 @@ def goal_rows(records):
 
 def network_rows(records):
     theirs = result(records, "baseline", "pytorch").get("rates", {})
-    for network, costs in networks(records):
+    for network, _ in networks(records):
         other, form = best_form(theirs.get(network["model"], {}))
-        for i, (op, kernel, count, seconds) in enumerate(costs or [("", "", "", None)]):
-            whole = (network["model"], network["batch"], figure(network["step_seconds"] * 1e3),
-                     "%s %s" % (figure(network["units_per_second"]), network["unit"]),
-                     figure(other), form,
-                     figure(network["units_per_second"] /
-                            other if other else None)) if i == 0 else ("", ) * 7
-            yield (*whole, op, kernel, count, "" if seconds is None else figure(seconds * 1e6))
+        yield ("%s, batch %s" % (network["model"], network["batch"]),
+               figure(network["step_seconds"] * 1e3),
+               "%s %s" % (figure(network["units_per_second"]), network["unit"]),
+               "%s (%s)" % (figure(other), form) if other else "",
+               figure(network["units_per_second"] / other if other else None))
+
+
+def cost_rows(records):
+    for network, costs in networks(records):
+        for i, (op, kernel, count, seconds) in enumerate(costs):
+            yield ("" if i else network["model"], op, kernel, count, figure(seconds * 1e6))
 
 
 def make(records, about):
@@ -207,28 +211,24 @@ def make(records, about):
     lines = ["# %s" % name, ""]
     lines += table(("goal", "measured", "baseline", "ratio", "reached"), goal_rows(records))
     flops, bytes_ = ceilings(records)
-    lines += ["## The first things to fix", "", "Nodes of the reference CNN's step, by the time "
-                                                "that they take beyond what the device needs at "
-                                                "its best (%s GFLOP/s, "
-              "%s GB/s)." % (figure(flops), figure(bytes_)), ""]
-    lines += table(("operation", "kernel", "time, us", "GFLOP/s", "GB/s", "of the device's best",
-                    "lost, us"),
-                   [(n["op"], n["kernel"], figure(n["seconds"] * 1e6), figure(n["gflops"]),
-                     figure(n["gbytes"]), "%.0f %%" % (100 * n["reached"]),
-                     figure(n["lost"] * 1e6)) for n in fixes(records)]
-                   or [("no profile was taken",) + ("",) * 6])
+    lines += ["## The first things to fix", "",
+              "Nodes of the reference CNN's step, by the time that they lose against the device's "
+              "best (%s GFLOP/s, %s GB/s)." % (figure(flops), figure(bytes_)), ""]
+    lines += table(("operation", "kernel", "time, us", "of the device's best", "lost, us"),
+                   [(n["op"], n["kernel"], figure(n["seconds"] * 1e6),
+                     "%.0f %%" % (100 * n["reached"]), figure(n["lost"] * 1e6))
+                    for n in fixes(records)]
+                   or [("no profile was taken",) + ("",) * 4])
     rows = list(network_rows(records))
     if rows:
-        lines += [
-            "## Networks", "",
-            "Each beside the fastest of PyTorch's forms (TF32 off), and with the "
-            "operations of its step that take longest, by the device's time alone.", ""
-        ]
-        lines += table(("network", "batch", "step, ms", "a second", "PyTorch", "its form", "ratio",
-                        "operation", "kernel", "of them", "all, us"), rows)
+        lines += ["## Networks", "", "Each beside the fastest of PyTorch's forms (TF32 off).", ""]
+        lines += table(("network", "step, ms", "a second", "PyTorch (form)", "ratio"), rows)
+        lines += ["The operations of a step that take longest, by the device's time alone:", ""]
+        lines += table(("network", "operation", "kernel", "of them", "all, us"),
+                       cost_rows(records))
     absent = result(records, "baseline", "pytorch").get("errors", {})
     if absent:
-        lines += ["Of PyTorch was not measured, so that it may be faster than it is here: %s."
+        lines += ["PyTorch may be faster than it is here, where these were not measured: %s."
                   % "; ".join("%s (%s)" % pair for pair in absent.items()), ""]
     slower = runners_up(records)
     if slower:

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Reads Ringfire's checkpoints and models, by docs/checkpoint-format.md, with nothing but msgpack
+"""Reads Ringfire's checkpoints and models, by docs/reference/checkpoint-format.md, with msgpack
 and zstandard.
 
 Usage: read_checkpoint.py FILE: lists what it holds; read_checkpoint.py FILE NAME: the numbers of a

@@ -9,7 +9,7 @@ import sys
 
 COLUMNS = 100
 GLSL = {".comp", ".glsl", ".frag", ".vert"}
-FOLDERS = ("examples", "include", "shaders", "src", "tests", "tools", "transport")
+FOLDERS = ("docs", "examples", "include", "shaders", "src", "tests", "tools", "transport")
 COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*(?:\n[ \t]*//[^\n]*)*", re.S)
 STARTS = re.compile(r"(?:\A[*!\s]*|[.!?]\s+)(What|Of)\b")
 

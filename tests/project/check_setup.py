@@ -5,6 +5,7 @@ and an os-release of the test's own.
 Usage: check_setup.py SOURCE_ROOT"""
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -108,11 +109,27 @@ class Setup(unittest.TestCase):
             self.assertEqual(self.setup("ID=debian", other).returncode, 0)
             self.assertNotIn("debootstrap", " ".join(self.installed()[2:]).split())
 
+    def test_a_book_needs_its_tools(self):
+        self.assertEqual(self.setup("ID=debian", "docs").returncode, 0)
+        words = self.installed()[-1].split()
+        self.assertLessEqual({"doxygen", "python3-sphinx"}, set(words))
+        self.assertNotIn("gcc", words)
+
     def test_other_words_are_refused(self):
         done = self.setup("ID=debian", "everything")
         self.assertEqual(done.returncode, 1)
         self.assertIn("there is no setup for 'everything'", done.stdout)
         self.assertEqual(self.installed(), [])
+
+    def test_the_page_names_the_same_packages(self):
+        table = (ROOT / "dev").read_text().split("cat <<'TXT'")[2].split("\nTXT\n")[0]
+        rows = [line.split() for line in table.splitlines() if line.startswith("demo ")]
+        page = (ROOT / "docs/start/install.md").read_text()
+        commands = re.findall(r"^sudo (apt-get install|dnf install|pacman -S|zypper install|apk "
+                              r"add)(.+)$", page.replace(" \\\n   ", ""), re.M)
+        self.assertEqual(len(commands), 5)
+        for column, (_, words) in enumerate(commands, 2):
+            self.assertEqual(words.split(), sorted({row[column] for row in rows} - {"-"}))
 
     def test_users(self):
         self.user(1000)

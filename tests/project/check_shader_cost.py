@@ -18,7 +18,7 @@ def verdict(name, cost):
         return "%s: no cost in '%s'" % (name, cost.strip())
     if int(numbers[1]) > MEGABYTES or float(numbers[2]) > SECONDS:
         return ("%s takes %s; at most %d MB and %d s: see 'What a shader may cost' in "
-                "docs/adding-an-op.md" % (
+                "docs/internals/adding-an-op.md" % (
             name, cost.strip(), MEGABYTES, SECONDS))
     return None
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compares the walk through a training step in docs/architecture.md with the sources: every row of
-its tables names a file that defines its function, and every other function that a row mentions is
-defined somewhere. Usage: check_walk.py ROOT"""
+"""Compares the walk through a training step in docs/internals/step.md with the sources: every row
+of its tables names a file that defines its function, and every other function that a row
+mentions is defined somewhere. Usage: check_walk.py ROOT"""
 import pathlib
 import re
 import sys
@@ -18,8 +18,8 @@ def defines(text, function):
 
 def main():
     root = pathlib.Path(sys.argv[1])
-    page = (root / "docs/architecture.md").read_text()
-    walk = page[page.index("## One step, function by function"):page.index("## Decisions and why")]
+    page = (root / "docs/internals/step.md").read_text()
+    walk = page[page.index("## One step, function by function"):]
     sources = {p: p.read_text() for folder in ("src", "transport")
                for p in sorted((root / folder).rglob("*.c"))}
     rows = re.findall(r"^\| [. ]*`(\w+)\(\)` \| `([\w./]+)` \| (.*) \|$", walk, re.M)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Holds docs/environment.md to the table of src/base/environment.c, and that to its readers.
+"""Holds docs/reference/environment.md to the table of src/base/environment.c, and that to its
+readers.
 
 Usage: environment_page.py ROOT [--write]"""
 import pathlib
@@ -8,8 +9,8 @@ import sys
 
 HEAD = """# Environment variables
 
-Ringfire reads these variables and no others; an empty one counts as unset. This page is written
-from `src/base/environment.c` by `tests/project/environment_page.py . --write`.
+Ringfire reads these variables and no others; an empty one counts as unset.
+`tests/project/environment_page.py . --write` writes this page from `src/base/environment.c`.
 
 The variables of launchers, Vulkan's loader and the system are theirs: Ringfire only reads them.
 """
@@ -44,7 +45,8 @@ def page(rows):
 
 def main():
     root = pathlib.Path(sys.argv[1])
-    table, written = root / "src/base/environment.c", root / "docs/environment.md"
+    table = root / "src/base/environment.c"
+    written = root / "docs/reference/environment.md"
     rows = list(entries(table.read_text()))
     if "--write" in sys.argv:
         written.write_text(page(rows))
@@ -59,7 +61,7 @@ def main():
     wrong += ["%s is in %s, but nothing reads it" % (name, table.name)
               for name in sorted(names) if '"%s"' % name not in sources]
     if not written.exists() or written.read_text() != page(rows):
-        wrong.append("docs/environment.md is not what %s says: %s %s --write" %
+        wrong.append("docs/reference/environment.md is not what %s says: %s %s --write" %
                      (table.name, sys.argv[0], root))
     print("\n".join(wrong + ["%d variables" % len(rows)]))
     sys.exit(1 if wrong or len(rows) < 40 else 0)

@@ -112,6 +112,7 @@ CASES = [
     (rf.tile, (X, (2, 1)), np.tile(X, (2, 1))),
     (rf.pad, (X, ((1, 0), (0, 2)), 7.0), np.pad(X, ((1, 0), (0, 2)), constant_values=7)),
     (rf.slice_update, (X, P[:1], np.int32([1]), 0), np.concatenate([X[:1], P[:1], X[2:]])),
+    (rf.add_n, ([X, P, ROW], ), X + P + ROW),
     (rf.reduce_sum, (X, ), X.sum()),
     (rf.reduce_sum, (X, 1, True), X.sum(1, keepdims=True)),
     (rf.reduce_mean, (IMAGE, (1, 2)), IMAGE.mean((1, 2))),

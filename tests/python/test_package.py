@@ -68,6 +68,13 @@ class Package(unittest.TestCase):
             self.assertEqual(made.returncode, 0, made.stderr)
             self.assertIn(str(copy / "libringfire.so.0"), made.stdout)
 
+    def test_an_installed_library(self):
+        folder = os.path.dirname(os.environ["RINGFIRE_LIBRARY"])
+        made = python("import ringfire; print(open('/proc/self/maps').read())",
+                      RINGFIRE_LIBRARY="", LD_LIBRARY_PATH=folder)
+        self.assertEqual(made.returncode, 0, made.stderr)
+        self.assertIn(folder + "/libringfire.so.", made.stdout)
+
     def test_objects_that_are_left_at_the_end(self):
         made = python("""
 import ringfire as rf
@@ -78,6 +85,23 @@ cycle = [keep]
 cycle.append(cycle)
 """)
         self.assertEqual((made.returncode, made.stdout, made.stderr), (0, "", ""))
+
+    def test_the_guide(self):
+        """Its blocks are one program."""
+        guide = (ROOT / "docs/guides/python.md").read_text()
+        blocks = re.findall(r"^```python\n(.*?)^```", guide, re.S | re.M)
+        self.assertGreater(len(blocks), 4)
+        with tempfile.TemporaryDirectory() as folder:
+            program = pathlib.Path(folder) / "guide.py"
+            program.write_text("\n\n".join(blocks))
+            made = subprocess.run([sys.executable, str(program)], cwd=folder, timeout=60,
+                                  capture_output=True, text=True)
+        self.assertEqual(made.returncode, 0, made.stderr)
+        accuracy, loss, refusal, largest = made.stdout.splitlines()
+        self.assertGreater(float(accuracy), 0.8)
+        self.assertLess(float(loss), 0.6)
+        self.assertRegex(refusal, r"^guide.py:\d+: a condition needs a number")
+        self.assertRegex(largest, r"^\[0\.\d+ 0\.\d+\]$")
 
     def test_types(self):
         mypy = shutil.which("mypy")

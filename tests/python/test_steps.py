@@ -250,6 +250,14 @@ class Lifetimes(unittest.TestCase):
         for i, result in enumerate(results):
             np.testing.assert_array_equal(result.numpy(), X + i + 1)
 
+    def test_results_outlive_another_number_of_results(self):
+        step = rf.function(lambda x: [x[:, i] for i in range(x.shape[1])])
+        first = step(X)
+        second = step(X[:, :1])
+        self.assertEqual((len(first), len(second)), (2, 1))
+        np.testing.assert_array_equal(first[1].numpy(), X[:, 1])
+        np.testing.assert_array_equal(second[0].numpy(), X[:, 0])
+
     def test_steps_go_with_what_they_use(self):
         model = train_model()
         gc.collect()
@@ -300,8 +308,8 @@ class Batches(unittest.TestCase):
     def batch(self):
         memory = X.copy()
         elements = _values.Elements()
-        batch = _values.Batch(elements.of([memory]))
-        return memory, elements, batch, batch.values(elements.element)[0]
+        batch = _values.Batch(elements.of([memory]), [2])
+        return memory, elements, batch, batch.values[0]
 
     def test_no_copy(self):
         memory, elements, batch, value = self.batch()
@@ -323,6 +331,19 @@ class Batches(unittest.TestCase):
         with self.assertRaisesRegex(rf.InvalidArgumentError, "call numpy.. before the loop"):
             value.numpy()
 
+    def test_the_last_batch_of_an_iterator_outlives_it(self):
+        dataset = rf.data.Dataset.from_tensor_slices(X).batch(3)
+        batch = next(iter(dataset))
+        for _ in range(3):
+            made = rf.function(lambda x: x + 1.0)(batch)
+            np.testing.assert_array_equal(made.numpy(), X + 1)
+        iterator = iter(dataset)
+        batch = next(iterator)
+        rf.function(lambda x: x)(batch)
+        del iterator
+        np.testing.assert_array_equal(batch.numpy(), X)
+        self.assertEqual([b.shape for b in list(dataset.batch(1))], [(1, 3, 2)])
+
     def test_values_are_numbers(self):
         value = rf.constant(2.5)
         self.assertEqual(float(value + 1), 3.5)
@@ -330,7 +351,9 @@ class Batches(unittest.TestCase):
         self.assertEqual(float(1.0 + value), 3.5)
         total = 0.0
         total += value
-        self.assertEqual(float(np.sqrt(total * 10)), 5.0)
+        total += 1
+        self.assertEqual((float(total), float(value)), (3.5, 2.5))
+        self.assertEqual(float(np.sqrt(value * 10)), 5.0)
         self.assertEqual(int(rf.constant(3)), 3)
         self.assertTrue(value > 2)
         self.assertEqual([int(v) for v in rf.constant([1, 2])], [1, 2])

@@ -47,7 +47,7 @@ static void train_linear(const setup *given, bool meet, outcome *out)
     linear_create(&m, s, &given->model);
     for (uint32_t i = 0; i < STEPS; i++) out->losses[i] = linear_step(&m, i, sizes[i]);
     assert_true((s->exchange.imported.memory != NULL) == meet);
-    assert_true((s->exchange.download.buffers != NULL) == !meet); /* nothing is staged beside it */
+    assert_true((s->exchange.trained.down.buffers != NULL) == !meet); /* nothing is staged beside it */
     CHECK(rf_strategy_check_identical(s, NULL, NULL));
     CHECK(rf_variable_read(m.w, out->w));
     CHECK(rf_variable_read(m.b, &out->b));
@@ -110,7 +110,7 @@ TEST(refused_by_a_driver)
     float last = first;
     for (int i = 0; i < STEPS; i++) last = linear_step(&m, 0, 32);
     assert_true(last < first);
-    assert_true(s->exchange.imported.refused && !s->exchange.imported.memory && s->exchange.download.buffers);
+    assert_true(s->exchange.imported.refused && !s->exchange.imported.memory && s->exchange.trained.down.buffers);
     CHECK(rf_strategy_check_identical(s, NULL, NULL));
     linear_destroy(&m);
     rf_strategy_destroy(&s);

@@ -616,7 +616,7 @@ static rf_result train_until_given_up(worker *w)
     for (uint32_t i = 0; i < 100; i++) {
         float loss;
         if (i == 5 && w->rank == 1) {
-            const rf_result r = rf_strategy_give_up(w->strategy, RF_FAIL(RF_ERROR_IO, "the roof is on fire"));
+            const rf_result r = rf_strategy_fail_in_job(w->strategy, RF_FAIL(RF_ERROR_IO, "the roof is on fire"));
             return r;
         }
         GO(net_step(w, &n, i, 8, &loss));

@@ -5,7 +5,7 @@
 #include "../support/noise.h"
 #include "mw_model.h"
 #include "replica/step/function.h"
-#include "replica/update/overlap_plan.h"
+#include "replica/update/update.h"
 #include "tests/room.h"
 
 #define LVP "llvmpipe"
@@ -19,8 +19,9 @@ static void plan_follows_readiness(void **state)
     (void)state;
     static const rf_bucket_life lives[] = { { 30, 31 }, { 10, 11 }, { 20, 45 }, { 40, 39 }, { 10, 10 } };
     static const uint32_t order[] = { 1, 4, 2, 0, 3 };
+    rf_arena room = { 0 };
     rf_overlap_plan p;
-    assert_int_equal(rf_overlap_plan_make(lives, 5, &p), RF_OK);
+    assert_int_equal(rf_overlap_plan_make(lives, 5, &room, &p), RF_OK);
     for (uint32_t k = 0; k < 5; k++) {
         assert_int_equal(p.order[k], order[k]);
         assert_int_equal(p.part[order[k]], k);
@@ -31,14 +32,13 @@ static void plan_follows_readiness(void **state)
     assert_int_equal(p.gather[0], 5);
     assert_int_equal(p.gather[3], 6);
     assert_int_equal(p.num_turns, 7);
-    rf_overlap_plan_free(&p);
 
     /* A variable that is ready first and read last is written last. */
     static const rf_bucket_life late[] = { { 1, 100 }, { 2, 2 }, { 3, 3 }, { 4, 4 }, { 5, 5 } };
-    assert_int_equal(rf_overlap_plan_make(late, 5, &p), RF_OK);
+    assert_int_equal(rf_overlap_plan_make(late, 5, &room, &p), RF_OK);
     assert_int_equal(p.gather[0], 4);
     assert_int_equal(p.gather[1], 3);
-    rf_overlap_plan_free(&p);
+    rf_arena_free(&room);
 }
 
 /* ---- training ---- */

@@ -10,8 +10,8 @@
 #include "base/philox.h"
 #include "replica/exchange/exchange.h"
 #include "replica/exchange/segments.h"
-#include "replica/store/hash.h"
 #include "replica/store/initializer.h"
+#include "replica/store/variables.h"
 #include "replica/strategy.h"
 #include "tests/room.h"
 
@@ -289,8 +289,10 @@ enum { EXCHANGE_ELEMENTS = 700000 };
 
 TEST(exchange_sums_in_order)
 {
-    rf_exchange *exchange;
-    assert_int_equal(rf_local_exchange_create(3, &exchange), RF_OK);
+    const rf_world world = { .size = 1, .first = (uint32_t[]){ 0, 3 } };
+    rf_exchange exchange;
+    assert_int_equal(rf_exchange_init(&world, 3, (rf_exchange_compression){ RF_COMPRESSION_NONE, 0 }, &exchange),
+                     RF_OK);
     float *data[3], *before[3];
     rf_rng rng = { .key = 15 };
     for (int r = 0; r < 3; r++) {
@@ -307,11 +309,11 @@ TEST(exchange_sums_in_order)
                                     { .range = { 650064, 690000 }, .owner = RF_OWNER_ALL } };
     const float *from[3] = { data[0], data[1], data[2] };
     rf_bucket_exchange *all, *owned, *one;
-    assert_int_equal(exchange->fns->open(exchange, segments, 4, true, false, &all), RF_OK);
-    assert_int_equal(exchange->fns->open(exchange, segments, 3, true, false, &owned), RF_OK);
-    assert_int_equal(exchange->fns->open(exchange, segments, 1, true, true, &one), RF_OK);
-    assert_int_equal(exchange->fns->start_reduce(all, from, data), RF_OK);
-    assert_int_equal(exchange->fns->finish(all), RF_OK);
+    assert_int_equal(rf_bucket_exchange_open(&exchange, segments, 4, true, false, &all), RF_OK);
+    assert_int_equal(rf_bucket_exchange_open(&exchange, segments, 3, true, false, &owned), RF_OK);
+    assert_int_equal(rf_bucket_exchange_open(&exchange, segments, 1, true, true, &one), RF_OK);
+    assert_int_equal(rf_bucket_exchange_reduce(all, from, data), RF_OK);
+    assert_int_equal(rf_bucket_exchange_finish(all), RF_OK);
     for (int p = 0; p < 4; p++)
         for (uint64_t i = segments[p].range.begin; i < segments[p].range.end; i++)
             for (uint32_t r = 0; r < 3; r++) {
@@ -323,26 +325,25 @@ TEST(exchange_sums_in_order)
             }
     for (int i = 650001; i < 650064; i++) assert_memory_equal(&data[0][i], &before[0][i], sizeof(float));
 
-    assert_int_equal(exchange->fns->start_gather(owned, from, data), RF_OK);
+    assert_int_equal(rf_bucket_exchange_gather(owned, from, data), RF_OK);
     assert_memory_equal(data[0], data[1], 650001 * sizeof(float));
     assert_memory_equal(data[0], data[2], 650001 * sizeof(float));
 
     from[0] = from[1] = NULL; /* replicas without examples */
     memcpy(data[2], before[2], 64 * sizeof(float));
-    assert_int_equal(exchange->fns->start_reduce(one, from, data), RF_OK);
+    assert_int_equal(rf_bucket_exchange_reduce(one, from, data), RF_OK);
     assert_memory_equal(data[1], before[2], 64 * sizeof(float));
     from[2] = NULL;
-    assert_int_equal(exchange->fns->start_reduce(one, from, data), RF_OK);
+    assert_int_equal(rf_bucket_exchange_reduce(one, from, data), RF_OK);
     for (int i = 0; i < 64; i++) assert_true(data[1][i] == 0);
     for (int r = 0; r < 3; r++) {
         rf_free(data[r]);
         rf_free(before[r]);
     }
-    exchange->fns->close(&all);
-    exchange->fns->close(&owned);
-    exchange->fns->close(&one);
-    rf_exchange_destroy(&exchange);
-    assert_null(exchange);
+    rf_bucket_exchange_close(&all);
+    rf_bucket_exchange_close(&owned);
+    rf_bucket_exchange_close(&one);
+    rf_exchange_free(&exchange);
 }
 
 /* ---- initial values ---- */

@@ -8,7 +8,7 @@
 #include "job.h"
 #include "replica/internal.h"
 #include "replica/step/function.h"
-#include "replica/store/hash.h"
+#include "replica/store/variables.h"
 #include "tests/room.h"
 
 #define LVP "llvmpipe"

@@ -4,8 +4,10 @@ import fcntl
 import os
 import pathlib
 import pty
+import random
 import re
 import select
+import socket
 import struct
 import subprocess
 import termios
@@ -40,6 +42,17 @@ def stop_at(mark, command):
 def numbers(pattern, done):
     """The groups of each match of the pattern in what a program printed, as numbers."""
     return [tuple(map(float, match)) for match in re.findall(pattern, done.stdout)]
+
+
+def free_port():
+    """Below the range of outgoing connections, which others open while the tests run."""
+    while True:
+        port = random.randrange(20000, 32700)
+        try:
+            with socket.create_server(("", port)), socket.create_server(("", port + 1)):
+                return port
+        except OSError:
+            pass
 
 
 class Terminal:

@@ -179,13 +179,20 @@ TEST(test_counted_anew)
 
 /* ---- real text ---- */
 
-static const char *const documents[] = { SOURCE_ROOT "/README.md", SOURCE_ROOT "/docs/architecture.md",
-                                         SOURCE_ROOT "/docs/distributed.md" };
+#define GUIDE(name) SOURCE_ROOT "/docs/guides/" name ".md"
+static const char *const documents[] = {
+    SOURCE_ROOT "/README.md", SOURCE_ROOT "/docs/internals/tests.md",
+    GUIDE("balance"),         GUIDE("custom"),
+    GUIDE("failures"),        GUIDE("memory"),
+    GUIDE("observing"),       GUIDE("parameter-servers"),
+    GUIDE("performance"),     GUIDE("saving"),
+    GUIDE("security"),
+};
 
 TEST(test_documentation)
 {
     rf_text_lines *lines;
-    OK(rf_text_lines_read(documents, 3, &lines));
+    OK(rf_text_lines_read(documents, sizeof(documents) / sizeof(documents[0]), &lines));
     const uint64_t count = rf_text_lines_count(lines);
     const char *const *texts = rf_text_lines_texts(lines);
     const size_t *sizes = rf_text_lines_sizes(lines);

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """What all commands of the tool have in common: every command that the help lists has --version,
 --help and --json, names what is wrong with its arguments, and ends with the codes of
-docs/command.md.
+docs/reference/commands/index.md; the pages there have the help as it is printed.
 
-Usage: test_commands.py RINGFIRE SOURCE_ROOT"""
+Usage: test_commands.py RINGFIRE SOURCE_ROOT [--update]
+
+--update writes the help into the pages anew and tests nothing."""
 import json
 import pathlib
 import re
@@ -17,6 +19,8 @@ import programs  # noqa: E402
 
 RINGFIRE, ROOT = sys.argv[1], pathlib.Path(sys.argv[2])
 FIXTURES = ROOT / "tests/train/fixtures"
+PAGES = ROOT / "docs/reference/commands"
+HELP = re.compile(r"(?ms)^```text\n\$ ringfire (\w+) --help\n(.*?)^```$")
 NO_DRIVER = {"VK_DRIVER_FILES": "/nonexistent.json", "VK_ICD_FILENAMES": "/nonexistent.json"}
 OK, FAILED, NO, USAGE = 0, 1, 1, 2
 
@@ -407,9 +411,17 @@ class Commands(unittest.TestCase):
 
     def test_codes_are_documented(self):
         in_help = dict(re.findall(r"(?m)^  (\d)  (\w+)", ringfire("--help").stdout))
-        in_docs = dict(re.findall(r"(?m)^\| (\d) \| (\w+)", (ROOT / "docs/command.md").read_text()))
+        in_docs = dict(re.findall(r"(?m)^\| (\d) \| (\w+)", (PAGES / "index.md").read_text()))
         self.assertEqual(in_help, in_docs)
         self.assertEqual(set(in_help), {"0", "1", "2"})
+
+    def test_help_is_documented(self):
+        pages = {p.stem for p in PAGES.glob("*.md")} - {"index"}
+        self.assertEqual(pages, {words[0] for words in listed_commands()} - {"ringfire-bench"})
+        for name in pages:
+            blocks = HELP.findall((PAGES / (name + ".md")).read_text())
+            self.assertEqual([command for command, _ in blocks], [name])
+            self.assertEqual(blocks[0][1], ringfire(name, "--help").stdout)
 
     # ---- width ----
 
@@ -447,6 +459,14 @@ class Commands(unittest.TestCase):
             self.assertRegex(text, r"(?m)^  %s +%s$" % (re.escape(name), re.escape(value)))
 
 
+def update():
+    for page in PAGES.glob("*.md"):
+        page.write_text(HELP.sub(lambda m: "```text\n$ ringfire %s --help\n%s```" % (
+            m[1], ringfire(m[1], "--help").stdout), page.read_text()))
+
+
 if __name__ == "__main__":
+    if sys.argv[3:] == ["--update"]:
+        sys.exit(update())
     suite = unittest.defaultTestLoader.loadTestsFromTestCase(Commands)
     sys.exit(0 if unittest.TextTestRunner(verbosity=2).run(suite).wasSuccessful() else 1)

@@ -7,7 +7,6 @@ Usage: test_launchers.py RINGFIRE HELLO_WORLD [FIT_CALLBACKS PARAMETER_SERVER]""
 import json
 import os
 import pathlib
-import random
 import re
 import shutil
 import signal
@@ -20,6 +19,7 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 import digits  # noqa: E402
+from programs import free_port  # noqa: E402
 
 RINGFIRE, HELLO, *TRAINER = map(os.path.abspath, sys.argv[1:4])
 BENCH = RINGFIRE + "-bench"  # built beside it
@@ -45,17 +45,6 @@ def mpirun():
     """With a place for every rank: Open MPI 5 counts cores, where its setting of version 4 has no
     effect."""
     return [tool("mpirun"), "--map-by", ":OVERSUBSCRIBE"]
-
-
-def free_port():
-    """Below the range of outgoing connections, which others open while the tests run."""
-    while True:
-        port = random.randrange(20000, 32700)
-        try:
-            with socket.create_server(("", port)), socket.create_server(("", port + 1)):
-                return port
-        except OSError:
-            pass
 
 
 def expected(world):

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`ringfire-bench scale`: the tables of docs/scaling.md are what the command prints, and the
+"""`ringfire-bench scale`: the tables of docs/guides/scaling.md are what the command prints, and the
 figures follow from each other. With "network":
 what it measures, and that nothing is left of its network.
 
 Usage: test_scale.py RINGFIRE_BENCH SOURCE_ROOT [network | --update]
 
---update writes the model's tables of docs/scaling.md anew and tests nothing."""
+--update writes the model's tables of docs/guides/scaling.md anew and tests nothing."""
 import json
 import os
 import pathlib
@@ -21,7 +21,7 @@ import programs  # noqa: E402
 
 BENCH, ROOT = sys.argv[1], pathlib.Path(sys.argv[2])
 
-PAGE = ROOT / "docs/scaling.md"
+PAGE = ROOT / "docs/guides/scaling.md"
 TABLE = re.compile(r"(?ms)^```text\n\$ ringfire-bench scale (--model[^\n]*)\n(.*?)^```$")
 
 

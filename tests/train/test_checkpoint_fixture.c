@@ -46,12 +46,12 @@ static void set_state(rf_variable_list list, rf_updater *u, uint32_t salt)
         float *values = numbers(salt++, count);
         OK(rf_variable_assign(list.items[v], values));
         free(values);
-        for (uint32_t k = 0; k < rf_updater_num_slots(u); k++) {
+        for (uint32_t k = 0; k < rf_updater_parameters(u)->num_slots; k++) {
             values = numbers(salt++, count);
             OK(rf_updater_write_slot(u, k, list.items[v], values));
             free(values);
         }
-        if (rf_updater_accumulation_steps(u) == 1) continue;
+        if (rf_updater_parameters(u)->accumulation_steps == 1) continue;
         values = numbers(salt++, count);
         OK(rf_updater_write_totals(u, list.items[v], values));
         free(values);
@@ -65,11 +65,11 @@ static void check_state(rf_variable_list list, rf_updater *u, uint32_t salt)
         float *values = numbers(0, count);
         OK(rf_variable_read(list.items[v], values));
         assert_numbers(values, salt++, count, rf_variable_name(list.items[v]));
-        for (uint32_t k = 0; k < rf_updater_num_slots(u); k++) {
+        for (uint32_t k = 0; k < rf_updater_parameters(u)->num_slots; k++) {
             OK(rf_updater_read_slot(u, k, list.items[v], values));
             assert_numbers(values, salt++, count, "slot");
         }
-        if (rf_updater_accumulation_steps(u) > 1) {
+        if (rf_updater_parameters(u)->accumulation_steps > 1) {
             OK(rf_updater_read_totals(u, list.items[v], values));
             assert_numbers(values, salt++, count, "accumulated gradient");
         }

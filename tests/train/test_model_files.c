@@ -1,19 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The code of docs/models.md, word for word (tests/project/check_snippets.py), does what the text says. Models in files
- * keep how they are trained. */
+/* The code of docs/guides/saving.md and of parts of other guides, word for word (tests/project/check_pages.py), does
+ * what the text says. Models in files keep how they are trained. */
 #include <unistd.h>
 
 #include <ringfire/interchange.h>
 
+#include "../support/try.h"
 #include "run_state.h"
 #include "tests/room.h"
 #include "train/optimizer/optimizer.h"
-
-#define TRY(expression)                                                                                                \
-    do {                                                                                                               \
-        const rf_result try_result = (expression);                                                                     \
-        if (try_result < 0) return try_result;                                                                         \
-    } while (0)
 
 static rf_result save(rf_model *model)
 {

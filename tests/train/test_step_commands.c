@@ -71,16 +71,15 @@ typedef struct state_cost {
 static state_cost cost_of(const bench_net *n)
 {
     const rf_strategy *s = n->strategy;
-    const rf_flat *const flats[] = {
-        &s->store.assigned, &s->exchange.fixed_download, &s->exchange.fixed_upload, &s->store.summands,
-        &s->store.sums,     &s->exchange.sum_download,   &s->exchange.sum_upload
-    };
+    const rf_flat *const flats[] = { &s->store.assigned,    &s->exchange.fixed.down, &s->exchange.fixed.up,
+                                     &s->store.summands,    &s->store.sums,          &s->exchange.summed.down,
+                                     &s->exchange.summed.up };
     const rf_signature *signature = n->step->signatures.items[0];
     state_cost cost = { .parts = signature->sums.num_parts, .submissions = n->step->num_submissions };
     for (uint32_t i = 0; i < sizeof(flats) / sizeof(flats[0]); i++) cost.elements += flats[i]->capacity;
     cost.elements += signature->sums.elements;
     const rf_step_stage *assign = rf_step_schedule_find(&signature->schedule, &rf_assign_action, NULL, 0);
-    if (assign) cost.recordings = assign->works[0].ring.count;
+    if (assign) cost.recordings = assign->works[0].copy != NULL;
     return cost;
 }
 

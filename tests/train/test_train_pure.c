@@ -631,8 +631,7 @@ TEST(csv_log_resumed)
         assert_non_null(file);
         fputs(cases[i].before, file);
         fclose(file);
-        assert_int_equal(rf_callback_csv_log(path, cases[i].append ? RF_CSV_LOG_APPEND : RF_CSV_LOG_REPLACE, &callback),
-                         RF_OK);
+        assert_int_equal(rf_callback_csv_log(path, cases[i].mode, &callback), RF_OK);
         run_csv(callback, cases[i].first, 2, cases[i].restored);
         rf_callback_destroy(&callback);
         snprintf(wanted, sizeof(wanted), "%s%u,%.9g,0.001\n%u,%.9g,0.001\n", cases[i].kept, cases[i].first,

@@ -254,7 +254,7 @@ int command_bench_scale(int argc, char **argv)
         "step takes when buckets of gradients are exchanged during the backward pass, and how much of it is "
         "computing.\vRATE is a number with kbit, mbit or gbit, TIME one with us, ms or s, SIZE bytes or a number with "
         "K, "
-        "M or G. docs/scaling.md has tables, and says what is assumed.",
+        "M or G. docs/guides/scaling.md has tables, and says what is assumed.",
         NULL,
         NULL,
         NULL

@@ -109,7 +109,7 @@ static rf_result start_gathering(scale_worker *w, uint32_t bucket)
                                     &w->counts[(size_t)bucket * w->job->workers], RF_F32, NULL, &w->gatherings[bucket]);
 }
 
-/* The turns of src/replica/update/overlap_plan.h. Computing goes on while the worker waits for a reduction, as a
+/* The turns of src/replica/update/overlap_plan.c. Computing goes on while the worker waits for a reduction, as a
  * device's does: a bucket is ready at its time after the step's begin. */
 static rf_result run_step(scale_worker *w)
 {

@@ -65,7 +65,7 @@ typedef struct scale_step {
 
 /*
  * A step that computes for `compute` seconds: a third of them forward, then backward, where buckets of one size become
- * ready one after the other, the last at the end. The order is that of src/replica/update/overlap_plan.h: a bucket's
+ * ready one after the other, the last at the end. The order is that of src/replica/update/overlap_plan.c: a bucket's
  * reduction starts when it is ready, its values are gathered two turns later (`gather` is 0 where every rank updates
  * everything), and one operation follows the other. Updates take no time, and computing never waits within a step; the
  * next one begins when everything is gathered. A single bucket overlaps with nothing.

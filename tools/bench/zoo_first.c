@@ -17,7 +17,7 @@
 
 /* ---- a process that runs one step ---- */
 
-/* "llvmpipe...: 12 of 40 pipelines are new, created in 0.1 s" (docs/observing.md). */
+/* "llvmpipe...: 12 of 40 pipelines are new, created in 0.1 s" (docs/guides/observing.md). */
 static void count_pipelines(void *user, rf_log_level level, const char *message)
 {
     atomic_uint *count = user;

@@ -145,7 +145,7 @@ static int by_time(const void *a, const void *b)
 static _Thread_local report_run *visited;
 static _Thread_local size_t files_left;
 
-static int visit(const char *path, const struct stat *status, int kind, struct FTW *place)
+static int visit_file(const char *path, const struct stat *status, int kind, struct FTW *place)
 {
     const char *name = path + place->base;
     if (kind != FTW_F || !S_ISREG(status->st_mode)) return 0;
@@ -195,7 +195,7 @@ bool report_gather(report_run *run, const char *path)
     plot_sort(&run->curves);
     visited = run;
     files_left = MAX_FILES;
-    if (nftw(path, visit, MAX_OPEN, FTW_PHYS) > 0)
+    if (nftw(path, visit_file, MAX_OPEN, FTW_PHYS) > 0)
         (void)report_warn(run, "there are more than %d files below %s; the others were not read", MAX_FILES, path);
     visited = NULL;
     report_spans *const all[] = { &run->host, &run->operations };

@@ -29,7 +29,7 @@ static const char style[] =
 
 /* ---- charts: the colours of the axes follow the page ---- */
 
-static const char *color(uint32_t rgb, char text[16])
+static const char *color_name(uint32_t rgb, char text[16])
 {
     if (rgb == PLOT_INK) return "var(--ink)";
     if (rgb == PLOT_FAINT) return "var(--faint)";
@@ -48,7 +48,7 @@ static void page_path(plot_canvas *c, const double *xy, size_t count, uint32_t r
 {
     char text[16];
     FILE *file = c->state;
-    fprintf(file, "<polyline fill=\"none\" stroke=\"%s\" stroke-width=\"%g\"%s points=\"", color(rgb, text), width,
+    fprintf(file, "<polyline fill=\"none\" stroke=\"%s\" stroke-width=\"%g\"%s points=\"", color_name(rgb, text), width,
             dashed ? " stroke-dasharray=\"6 4\"" : "");
     for (size_t i = 0; i < count; i++) fprintf(file, "%s%.1f,%.1f", i ? " " : "", xy[2 * i], xy[2 * i + 1]);
     fputs("\"/>\n", file);
@@ -57,7 +57,7 @@ static void page_path(plot_canvas *c, const double *xy, size_t count, uint32_t r
 static void page_dot(plot_canvas *c, double x, double y, double radius, uint32_t rgb)
 {
     char text[16];
-    fprintf(c->state, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"%g\" fill=\"%s\"/>\n", x, y, radius, color(rgb, text));
+    fprintf(c->state, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"%g\" fill=\"%s\"/>\n", x, y, radius, color_name(rgb, text));
 }
 
 static void page_text(plot_canvas *c, double x, double y, int anchor, double size, bool bold, uint32_t rgb,
@@ -66,7 +66,7 @@ static void page_text(plot_canvas *c, double x, double y, int anchor, double siz
     static const char *const anchors[] = { "start", "middle", "end" };
     char text[16];
     fprintf(c->state, "<text x=\"%.1f\" y=\"%.1f\" font-size=\"%g\" text-anchor=\"%s\"%s fill=\"%s\">", x, y, size,
-            anchors[anchor + 1], bold ? " font-weight=\"bold\"" : "", color(rgb, text));
+            anchors[anchor + 1], bold ? " font-weight=\"bold\"" : "", color_name(rgb, text));
     plot_put_escaped(c->state, written);
     fputs("</text>\n", c->state);
 }

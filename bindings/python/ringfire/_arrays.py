@@ -154,6 +154,11 @@ def array_in(value: Any, want: Optional[DType] = None) -> Tuple[Any, np.ndarray]
 def array_view(array: Any) -> np.ndarray:
     """A NumPy view of an rf_array, whose memory somebody else keeps. bfloat16 is copied, to
     float32."""
+    return _view(array, array.data)
+
+
+def _view(array: Any, memory: Any) -> np.ndarray:
+    """A NumPy view of memory of the type and shape of an rf_array; it keeps `memory`."""
     shape = shape_out(array.shape)
     kind = _by_code[array.dtype]
     count = 1
@@ -162,7 +167,7 @@ def array_view(array: Any) -> np.ndarray:
     if count == 0:
         return np.zeros(shape, kind.numpy or np.float32)
     size = count * lib.rf_dtype_size(array.dtype)
-    raw = np.frombuffer(ffi.buffer(array.data, size), np.uint8)
+    raw = np.frombuffer(ffi.buffer(memory, size), np.uint8)
     if kind is bfloat16:
         wide = raw.view(np.uint16).astype(np.uint32) << 16
         return wide.view(np.float32).reshape(shape)
@@ -170,11 +175,11 @@ def array_view(array: Any) -> np.ndarray:
 
 
 def array_out(array: Any) -> np.ndarray:
-    """A NumPy array of its own of an rf_array that the library allocated, which is freed."""
-    try:
-        return array_view(array).copy()
-    finally:
-        lib.rf_array_free(ffi.addressof(array))
+    """A NumPy array of an rf_array that the library allocated: without a copy, and the memory is
+    freed with the array."""
+    owned = ffi.new("rf_array *", array)
+    array.data = ffi.NULL
+    return _view(owned, ffi.gc(owned.data, lambda data: lib.rf_array_free(owned)))
 
 
 def ints(kind: str, values: Sequence[int]) -> Any:

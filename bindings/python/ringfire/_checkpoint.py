@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pathlib
+import re
 from typing import Any, Dict, List, Optional
 
 from ._lib import (Handle, InvalidArgumentError, NotFoundError, check, create, ffi, lib, params,
@@ -185,7 +186,22 @@ class CheckpointManager(Handle):
 
 
 def latest_checkpoint(directory: Any, prefix: Optional[str] = None) -> Optional[str]:
-    """The newest complete checkpoint of a directory; None where there is none."""
+    """The newest complete checkpoint of a directory; None where there is none. Without a prefix it
+    is that of files such as ckpt-1.rfck, else of the only other names in the directory, such as
+    weights_3.rfck."""
+    found = _latest(directory, prefix)
+    if found is not None or prefix is not None or not os.path.isdir(directory):
+        return found
+    numbered = (re.fullmatch(r"(.*?)\d+" + re.escape(SUFFIX), name)
+                for name in os.listdir(os.fspath(directory)))
+    prefixes = sorted({match[1] + "{epoch}" for match in numbered if match})
+    if len(prefixes) > 1:
+        raise InvalidArgumentError("%s has checkpoints of several names; prefix= is one of %s" %
+                                   (os.fspath(directory), ", ".join(prefixes)))
+    return _latest(directory, prefixes[0]) if prefixes else None
+
+
+def _latest(directory: Any, prefix: Optional[str]) -> Optional[str]:
     out = ffi.new("char **")
     try:
         check(

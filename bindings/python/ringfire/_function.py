@@ -11,10 +11,11 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 import numpy as np
 
 from . import _arrays as arrays
-from ._lib import Handle, InvalidArgumentError, TraceError, callback, check, ffi, lib, take_raised
+from ._lib import (Handle, InvalidArgumentError, TraceError, callback, check, ffi, forget_raised,
+                   lib, raised, take_raised)
 from ._structure import flatten, is_array, pack
 from ._trace import Tensor, Trace, current, tensors
-from ._values import Elements, Value
+from ._values import BatchValue, Elements, Value
 
 # So many steps are kept in one place; the oldest goes.
 MAX_STEPS = 64
@@ -32,26 +33,13 @@ class Restore(BaseException):
     """A step has built what a checkpoint waits for: it begins again once that is restored."""
 
 
-class Result(Value):
-    """What a step returned on one replica. It is read from the device when it is first looked at."""
-
-    def __init__(self, source: "PerReplica", replica: int) -> None:
-        super().__init__(None)
-        self.source, self.replica = source, replica
-
-    def _fetch(self) -> np.ndarray:
-        self._data = data = self.source.read(self.replica)
-        return data
-
-
 class PerReplica:
     """What a step returned: a value for each replica of this worker."""
+    _read: Any = None  # arrays by replica
 
     def __init__(self, step: "Step", pointer: Any) -> None:
         self.step: Optional["Step"] = step
-        self.strategy = step.strategy
-        self.pointer = pointer
-        self._read: Dict[int, np.ndarray] = {}
+        self.strategy, self.pointer = step.strategy, pointer
 
     @property
     def values(self) -> Tuple[Value, ...]:
@@ -59,6 +47,8 @@ class PerReplica:
         return tuple(Result(self, r) for r in self.strategy.local_replicas)
 
     def read(self, replica: int) -> np.ndarray:
+        if self._read is None:
+            self._read = {}
         found = self._read.get(replica)
         if found is None:
             out = ffi.new("rf_array *")
@@ -77,14 +67,42 @@ class PerReplica:
 
     def detach(self) -> None:
         """Reads all values of this worker, before the library forgets them."""
-        step = self.step
-        if step is not None:
-            for replica in step.strategy.local_replicas:
+        if self.step is not None:
+            for replica in self.strategy.local_replicas:
                 self.read(replica)
             self.step = None
 
     def __repr__(self) -> str:
         return "<ringfire.PerReplica of %d>" % len(self.values)
+
+
+class Result(Value):
+    """One of the values of a PerReplica. It is read from the device when it is first looked at."""
+    _data: Any = None
+
+    def __init__(self, source: PerReplica, replica: int) -> None:
+        self.source, self.replica = source, replica
+
+    @property
+    def view(self) -> np.ndarray:
+        if self._data is None:
+            self._data = self.source.read(self.replica)
+        return self._data
+
+
+class OnlyResult(Result, PerReplica):
+    """What a step returned where this worker has one replica."""
+
+    def __init__(self, step: "Step", pointer: Any) -> None:
+        self.step, self.pointer = step, pointer
+        self.strategy = strategy = step.strategy
+        self.replica = strategy.local_replicas[0]
+
+    @property
+    def source(self) -> PerReplica:  # type: ignore[override]
+        return self
+
+    __repr__ = Value.__repr__
 
 
 def _is_tensor(x: Any) -> bool:
@@ -98,15 +116,16 @@ class Step(Handle):
         self.strategy, self.function, self.definition = strategy, function, definition
         self.name = getattr(function, "__name__", type(function).__name__)
         self.outer = False  # of an rf.function: what it calls may be the step
-        self._made: Any = None  # the structure that the step returned when it was traced last
+        self._made: Any = ()  # the structure that the step returned when it was traced last
         self._known: Optional[int] = None
-        self._recent: List[List[Any]] = [[], []]
+        self._recent: Tuple[Any, Any] = ((), ())
         self._elements = Elements()
         self._create(1)
 
     def _create(self, num_outputs: int) -> None:
         """The number of results is not known before the function was called: it is called again
         where the guess was wrong."""
+        self._detach(*self._recent)
         self.close()
         self.num_outputs = num_outputs
         me = weakref.ref(self)
@@ -156,22 +175,41 @@ class Step(Handle):
         if not values:
             # Each replica gets an example that the step does not see.
             values = [np.zeros((self.strategy.num_replicas_in_sync, 1), np.uint8)]
-        take_raised()
-        element = self._elements.of(values)
-        for reference in self._recent[0]:
-            old = reference()
-            if old is not None:
-                old.detach()
-        result = lib.rf_strategy_run(self.strategy.pointer, self.pointer, element, self._results)
+        return self.run_element(self._elements.of(values))
+
+    def run_batch(self, batch: Any) -> Any:
+        """run() of all values of a batch of an iterator, which the library has as they are."""
+        batch.used = True
+        self._num_inputs = len(batch.ranks)
+        return self.run_element(batch.element)
+
+    def run_element(self, element: Any) -> Any:
+        if raised:
+            forget_raised()
+        strategy, (older, newer) = self.strategy, self._recent
+        if older:
+            self._detach(older)
+        results = self._results
+        result = lib.rf_strategy_run(strategy.pointer, self.pointer, element, results)
         if result < 0:
             self._failed(result, element)
-        leaves = [PerReplica(self, self._results[i]) for i in range(self.num_outputs)]
-        self._recent[0] = self._recent[1]
-        self._recent[1] = [weakref.ref(leaf) for leaf in leaves]
-        if self.strategy.one_local:
-            first = self.strategy.local_replicas[0]
-            return pack(self._made, iter([Result(leaf, first) for leaf in leaves]))
+            results = self._results
+        kind = OnlyResult if strategy.one_local else PerReplica
+        if self._made is None:
+            only = kind(self, results[0])
+            self._recent = newer, (weakref.ref(only), )
+            return only
+        leaves = [kind(self, results[i]) for i in range(self.num_outputs)]
+        self._recent = newer, tuple(weakref.ref(leaf) for leaf in leaves)
         return pack(self._made, iter(leaves))
+
+    def _detach(self, *runs: Any) -> None:
+        """Results that somebody still holds get numbers of their own."""
+        for run in runs:
+            for reference in run:
+                old = reference()
+                if old is not None:
+                    old.detach()
 
     def _failed(self, result: int, element: Any) -> None:
         """Runs once more what only the trace could tell; raises what has failed."""
@@ -242,6 +280,19 @@ def _steps_of(strategy: Any, function: Any, around: List[Any]) -> "OrderedDict[A
 
 def find_step(strategy: Any, function: Any, definition: Any) -> Step:
     """The step that a function is for arguments of this structure, which it remembers."""
+    # A function of a module remembers the last one, too: there is nothing around that changes.
+    plain = type(function) is types.FunctionType and not function.__closure__
+    if plain:
+        last = function.__dict__.get("_ringfire_step")
+        if last is not None and last[0] is strategy and last[1] == definition:
+            return last[2]
+    step = _search_step(strategy, function, definition)
+    if plain and "<locals>" not in function.__qualname__:
+        function.__dict__["_ringfire_step"] = (strategy, definition, step)
+    return step
+
+
+def _search_step(strategy: Any, function: Any, definition: Any) -> Step:
     code, around = _inside(function)
     steps = _steps_of(strategy, function, around)
     key = (strategy.serial, code, definition)
@@ -260,22 +311,24 @@ def find_step(strategy: Any, function: Any, definition: Any) -> Step:
     return step
 
 
+# What flatten() makes of one argument that is a batch of so many arrays.
+_BATCHES = [(tuple, (tuple, (tuple, ) + (None, ) * n), (dict, (), ()))
+            for n in range(lib.RF_MAX_COMPONENTS + 1)]
+
+
 def run_step(strategy: Any, function: Any, args: Sequence[Any], kwargs: Dict[str, Any],
              outer: bool = False) -> Any:
     """Runs a function on every replica of a strategy."""
-    leaves: List[Any] = []
-    definition = None
-    if len(args) == 1 and type(args[0]) is tuple and not kwargs:
+    if len(args) == 1 and type(args[0]) is tuple and args[0] and not kwargs:
         # A batch, as datasets make them: nothing has to be looked for.
-        for value in args[0]:
-            kind = type(value)
-            if (kind is not np.ndarray and kind is not Value) or not value.ndim:
-                break
-        else:
-            leaves = list(args[0])
-            definition = (tuple, (tuple, (tuple, ) + (None, ) * len(leaves)), (dict, (), ()))
-    if definition is None:
-        definition = flatten((tuple(args), kwargs), is_array, leaves)
+        first = args[0][0]
+        batch = first._batch if type(first) is BatchValue else None
+        if batch is not None and batch.values is args[0] and 0 not in batch.ranks:
+            step = find_step(strategy, function, _BATCHES[len(batch.ranks)])
+            step.outer = outer
+            return step.run_batch(batch)
+    leaves: List[Any] = []
+    definition = flatten((tuple(args), kwargs), is_array, leaves)
     step = find_step(strategy, function, definition)
     step.outer = outer
     return step.run(leaves)
@@ -301,6 +354,12 @@ class TensorSpec:
         return arrays.as_dense(array, self.dtype)
 
 
+def _is_of_loops(x: Any) -> bool:
+    """Whether x is for loops around steps: a dataset, an iterator, or what a step returned."""
+    return (isinstance(x, PerReplica) or hasattr(x, "__next__")
+            or isinstance(x, Handle) and hasattr(x, "__iter__"))
+
+
 class Function:
     """What rf.function makes of a function. Called outside of steps it is a step of its own on the
     strategy of the scope, traced once for each kind of arguments; one that itself calls
@@ -317,6 +376,8 @@ class Function:
         return self if instance is None else _Bound(self, instance)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if self.plain:
+            return self.python_function(*args, **kwargs)
         return self.call(self.python_function, args, kwargs)
 
     def call(self, function: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> Any:
@@ -332,8 +393,7 @@ class Function:
                 for spec, a in zip(self.input_signature, args))
         strategy = get_strategy()
         if strategy.num_replicas_in_sync > 1 or any(
-                getattr(a, "_cross_replica", False) or isinstance(a, PerReplica)
-                for a in list(args) + list(kwargs.values())):
+                _is_of_loops(a) for a in (*args, *kwargs.values())):
             return function(*args, **kwargs)
         try:
             return run_step(strategy, function, args, kwargs, outer=True)

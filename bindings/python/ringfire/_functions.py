@@ -11,7 +11,8 @@ from . import _arrays as arrays
 from ._eager import operation
 from ._lib import InvalidArgumentError, TraceError, enum, ffi, lib, params, where
 from ._ops import matmul as _matmul
-from ._trace import Tensor, TensorLike, Trace, handles, optional, tensors, trace_of
+from ._trace import Tensor, TensorLike, Trace, current, handles, optional, tensors, trace_of
+from ._values import Value
 
 Axis = Union[None, int, Sequence[int]]
 Pair = Union[int, Sequence[int]]
@@ -20,11 +21,19 @@ _END = 2**63 - 1
 # ---- types and shapes ----
 
 
+def cast(x: TensorLike, dtype: Any) -> Any:
+    """Converts the element type. Arrays outside of steps are converted by NumPy, without a device:
+    functions over datasets begin with it."""
+    kind = arrays.dtype(dtype)
+    if current() is None and kind.numpy is not None:
+        return Value(np.asarray(x).astype(kind.numpy))
+    return _cast(x, kind)
+
+
 @operation
-def cast(x: TensorLike, dtype: Any) -> Tensor:
-    """Converts the element type."""
+def _cast(x: TensorLike, kind: arrays.DType) -> Tensor:
     t = trace_of("cast", x)
-    return t.made(lib.rf_cast(t.pointer, t.take(x, "x"), arrays.dtype(dtype).code))
+    return t.made(lib.rf_cast(t.pointer, t.take(x, "x"), kind.code))
 
 
 @operation
@@ -183,6 +192,16 @@ def slice_update(x: TensorLike, updates: TensorLike, start: TensorLike, axis: in
 
 
 # ---- reductions ----
+
+
+@operation
+def add_n(inputs: Sequence[TensorLike]) -> Tensor:
+    """The sum of several tensors."""
+    t = trace_of("add_n", *inputs)
+    total = _tensor(t, inputs[0], "inputs")
+    for other in inputs[1:]:
+        total = total + other
+    return total
 
 
 def _reduced_dims(keepdims: bool) -> int:
@@ -507,6 +526,10 @@ def compute_average_loss(per_example_loss: TensorLike, sample_weight: Optional[T
     """Sum of all losses, divided by the global batch size: the loss whose gradients may be summed
     over replicas. Without a size, by the number of examples of the step, over all replicas."""
     t = trace_of("compute_average_loss", per_example_loss)
+    if isinstance(per_example_loss, Tensor) and per_example_loss.ndim == 0:
+        raise InvalidArgumentError(
+            "%s: compute_average_loss() takes the losses of examples, not their sum or mean; give the "
+            'loss reduction="none"' % where())
     settings = params("rf_average_loss_params", t.kept, global_batch_size=global_batch_size or 0)
     if sample_weight is not None:
         settings.sample_weight = t.take(sample_weight, "sample_weight")

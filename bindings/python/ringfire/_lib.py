@@ -63,6 +63,7 @@ def path_bytes(path: Any) -> bytes:
 class Error(Exception):
     """A call of the library failed. The text is its message; `code` names the kind of failure."""
     code = "RF_ERROR_INTERNAL"
+    line: Optional[str] = None  # of the program, where the message begins with it
 
 
 class InvalidArgumentError(Error, ValueError):
@@ -172,10 +173,16 @@ def take_raised() -> Optional[BaseException]:
     return raised.pop(threading.get_ident(), None) if raised else None
 
 
+def forget_raised() -> None:
+    """Begins a call with callbacks."""
+    take_raised()
+
+
 def callback(signature: str, function: Callable[..., Any], failed: Any = None) -> Any:
     """A C function that calls a Python function. What that raises comes out of the check() of the
     call that led here; C sees `failed`, by default RF_ERROR_CANCELLED, or a zero where the function
-    returns no rf_result. A function that returns None returns RF_OK, or a zero. The caller keeps what this returns as long as C may call it."""
+    returns no rf_result. A function that returns None returns RF_OK, or a zero. The caller keeps
+    what this returns as long as C may call it."""
     result = ffi.typeof(signature).result
     if result is ffi.typeof("rf_result"):
         nothing, failed = lib.RF_OK, lib.RF_ERROR_CANCELLED if failed is None else failed

@@ -79,7 +79,8 @@ class Strategy(Handle):
         self.local_replicas = range(first,
                                     first + int(lib.rf_strategy_num_local_replicas(pointer)))
         self.one_local = len(self.local_replicas) == 1
-        self.steps: "OrderedDict[Any, Any]" = OrderedDict()
+        self._number = ffi.new("float *")
+        self.steps = OrderedDict()
         self.restores: List[Any] = []  # checkpoints that wait until models are built
 
     # ---- facts ----
@@ -105,6 +106,14 @@ class Strategy(Handle):
         return tuple(
             text(lib.rf_strategy_device_name(self.pointer, r))
             for r in range(self.num_replicas_in_sync))
+
+    def close(self) -> None:
+        """Gives up the devices, once nothing that was made on the strategy is left. A worker leaves
+        its job then."""
+        self.steps.clear()
+        super().close()
+
+    steps: "OrderedDict[Any, Any]" = OrderedDict()
 
     def __repr__(self) -> str:
         return "<ringfire.%s on %s>" % (type(self).__name__, ", ".join(self.device_names))
@@ -135,19 +144,19 @@ class Strategy(Handle):
     def reduce(self, reduce_op: Any, value: Any, axis: Optional[int] = None) -> Any:
         """Combines what a step returned over all replicas: scalars in the library; with axis=0 the
         sum or mean over all rows."""
-        op = _reduce_op(reduce_op)
+        op = reduce_op if type(reduce_op) is ReduceOp else _reduce_op(reduce_op)
         trace = current()
         if trace is not None:
             if trace.outer_step:
                 raise Orchestrates
             raise TraceError("%s: strategy.reduce() in a step; use "
                              "rf.distribute.get_replica_context().all_reduce()" % where())
-        if isinstance(value, (tuple, list)):
-            return type(value)(self.reduce(op, v, axis) for v in value)
-        if isinstance(value, dict):
-            return {k: self.reduce(op, v, axis) for k, v in value.items()}
         source = value.source if isinstance(value, Result) else value
         if not isinstance(source, PerReplica):
+            if isinstance(value, (tuple, list)):
+                return type(value)(self.reduce(op, v, axis) for v in value)
+            if isinstance(value, dict):
+                return {k: self.reduce(op, v, axis) for k, v in value.items()}
             raise InvalidArgumentError("reduce() combines what run() returned, not %s" %
                                        type(value).__name__)
         if axis is not None:
@@ -155,17 +164,15 @@ class Strategy(Handle):
             return Value(
                 np.asarray(rows.sum(axis) if op is ReduceOp.SUM else rows.mean(axis)))
         if source.step is not None:
-            out = _local.__dict__.get("number")
-            if out is None:
-                out = _local.number = ffi.new("float *")
-            result = lib.rf_strategy_reduce(self.pointer, _reductions[op], source.pointer, out)
+            out = self._number
+            result = lib.rf_strategy_reduce(self.pointer, _code(op), source.pointer, out)
             if result >= 0:
                 return Value(np.asarray(np.float32(out[0])))
             if self.world_size > 1:
                 check(result)
         parts = [a for a in (source.read(r) for r in self.local_replicas) if a.size > 0]
         if self.world_size > 1 or any(p.shape != parts[0].shape for p in parts):
-            check(lib.rf_strategy_reduce(self.pointer, _reductions[op], source.live,
+            check(lib.rf_strategy_reduce(self.pointer, _code(op), source.live,
                                          ffi.new("float *")))
         total = sum(parts[1:], parts[0].copy())
         return Value(np.asarray(total if op is ReduceOp.SUM else total / np.float32(len(parts))))
@@ -234,7 +241,8 @@ class Strategy(Handle):
             restore()
 
 
-_reductions = {ReduceOp.SUM: lib.RF_REDUCE_SUM, ReduceOp.MEAN: lib.RF_REDUCE_MEAN}
+def _code(op: ReduceOp) -> int:
+    return lib.RF_REDUCE_SUM if op is ReduceOp.SUM else lib.RF_REDUCE_MEAN
 
 
 def _reduce_op(of: Any) -> ReduceOp:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, List, Optional, Tuple, Union
 import numpy as np
 
 from . import _arrays as arrays
-from ._lib import TraceError, fail, ffi, lib, where
+from ._lib import Error, TraceError, fail, ffi, lib, where
 
 if TYPE_CHECKING:
     from ._variable import Variable
@@ -65,10 +65,10 @@ class Trace:
         """Raises the error that the trace has recorded."""
         try:
             fail(lib.rf_trace_status(self.pointer))
-        except Exception as failure:
-            if failure.args and isinstance(failure.args[0], str) and not hasattr(failure, "line"):
-                failure.line = where()  # type: ignore[attr-defined]
-                failure.args = ("%s: %s" % (failure.line, failure.args[0]), )  # type: ignore
+        except Error as failure:
+            if failure.line is None:
+                failure.line = where()
+                failure.args = ("%s: %s" % (failure.line, failure.args[0]), )
             raise
 
     def check(self, result: int) -> None:

@@ -2,8 +2,7 @@
 """Numbers outside of steps: what datasets give, what steps return, and what variables hold."""
 from __future__ import annotations
 
-import weakref
-from typing import Any, List, Optional, Tuple
+from typing import Any, List, Optional, Sequence, Tuple
 
 import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
@@ -15,20 +14,15 @@ from ._lib import InvalidArgumentError, ffi, lib
 class Value(NDArrayOperatorsMixin):
     """An array with its numbers, as TensorFlow's eager tensors are. Operators and NumPy's functions
     take it; numpy() gives its array."""
-    def __init__(self, data: Any, batch: Optional["Batch"] = None, array: Any = None) -> None:
-        self._data: Optional[np.ndarray] = data
-        self._batch = batch  # owner of the memory
-        self._array = array  # the same as rf_array
+    _batch: Any = None  # whose memory it is, where that is not its own
+
+    def __init__(self, data: np.ndarray) -> None:
+        self._data = data
 
     @property
     def view(self) -> np.ndarray:
-        """The numbers in place: valid until the next element of the dataset they come from."""
-        return self._fetch() if self._data is None else self._data
-
-    def _fetch(self) -> np.ndarray:
-        raise InvalidArgumentError(
-            "this array belongs to an earlier batch of its dataset, whose memory holds a later one "
-            "now; call numpy() before the loop goes on")
+        """The numbers in place: of a batch valid until the next one of the dataset."""
+        return self._data
 
     def numpy(self) -> Any:
         """The numbers as an array of NumPy, a scalar as a number of NumPy."""
@@ -44,7 +38,8 @@ class Value(NDArrayOperatorsMixin):
         return data if dtype is None else data.astype(dtype)
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **keywords: Any) -> Any:
-        if keywords.get("out") is not None:
+        out = keywords.pop("out", None)  # of `x += y`, which gives a new value
+        if out is not None and not all(isinstance(o, Value) for o in out):
             return NotImplemented
         made = getattr(ufunc, method)(
             *(x.view if isinstance(x, Value) else x for x in inputs), **keywords)
@@ -57,6 +52,19 @@ class Value(NDArrayOperatorsMixin):
 
     def __dlpack_device__(self) -> Tuple[int, int]:
         return (1, 0)
+
+    def __add__(self, other: Any) -> Any:
+        # Losses are added up in each turn of a loop, which the general way would slow down.
+        if type(other) is float or isinstance(other, Value):
+            mine = self.view
+            if mine.ndim == 0:
+                return Value(np.asarray(mine + (other.view if isinstance(other, Value) else other)))
+        return super().__add__(other)
+
+    def __radd__(self, other: Any) -> Any:
+        return self + other if type(other) is float else super().__radd__(other)
+
+    __iadd__ = __add__
 
     @property
     def shape(self) -> Tuple[int, ...]:
@@ -108,36 +116,49 @@ class Value(NDArrayOperatorsMixin):
     __hash__ = object.__hash__
 
 
+class BatchValue(Value):
+    """A component of a batch. Its numbers are looked at when somebody asks for them: most batches
+    only go through a loop to a step."""
+    _data: Any = None
+
+    def __init__(self, batch: "Batch", index: int) -> None:
+        self._batch, self.index = batch, index
+
+    @property
+    def view(self) -> np.ndarray:
+        batch = self._batch
+        if batch is not None and batch.expired:
+            raise InvalidArgumentError(
+                "this array belongs to an earlier batch of its dataset, whose memory holds a later "
+                "one now; call numpy() before the loop goes on")
+        if self._data is None:
+            assert batch is not None
+            self._data = arrays.array_view(batch.element.component[self.index])
+        return self._data
+
+    @property
+    def ndim(self) -> int:
+        return self.view.ndim if self._batch is None else self._batch.ranks[self.index]
+
+
 class Batch:
     """An element of an iterator, whose memory is the iterator's until its next element. expire() has
     to be called before that."""
-    __slots__ = ("first_row", "global_rows", "used", "_values", "__weakref__")
+    __slots__ = ("element", "ranks", "values", "used", "expired")
 
-    def __init__(self, element: Any) -> None:
-        """`element` is a const rf_element *."""
-        self.first_row, self.global_rows = element.first_row, element.global_rows
-        self.used = False  # by a step, after which a loop rarely looks at it
-        self._values: List[Any] = []
-
-    def values(self, element: Any) -> Tuple[Value, ...]:
-        """The components."""
-        made = []
-        for i in range(element.num_components):
-            component = element.component[i]
-            value = Value(arrays.array_view(component), self, component)
-            self._values.append(weakref.ref(value))
-            made.append(value)
-        return tuple(made)
+    def __init__(self, element: Any, ranks: Sequence[int]) -> None:
+        """`element` is a const rf_element *, whose components have so many dimensions."""
+        self.element, self.ranks = element, ranks
+        self.used = self.expired = False  # used by a step, after which a loop rarely looks at it
+        self.values: Tuple[BatchValue, ...] = tuple([BatchValue(self, i) for i in range(len(ranks))])
 
     def expire(self) -> None:
-        """Values that somebody still holds get memory of their own, unless a step has had them:
-        those a loop would copy in each turn for nothing."""
-        for reference in self._values:
-            value = reference()
-            if value is not None:
-                value._data = None if self.used else value._data.copy()
-                value._batch = value._array = None
-        self._values.clear()
+        """Gives values memory of their own, unless a step has had them: those a loop would copy in
+        each turn for nothing."""
+        if not self.used:
+            for value in self.values:
+                value._data, value._batch = value.view.copy(), None
+        self.expired, self.values = True, ()
 
 
 class Elements:
@@ -164,10 +185,11 @@ class Elements:
         for i, value in enumerate(values):
             if isinstance(value, Value):
                 batch = value._batch
-                if batch is not None:
+                if isinstance(value, BatchValue) and batch is not None and not batch.expired:
                     batch.used = True
-                    first_row, global_rows = batch.first_row, batch.global_rows
-                    element.component[i] = value._array
+                    first_row = batch.element.first_row
+                    global_rows = batch.element.global_rows
+                    element.component[i] = batch.element.component[value.index]
                     self._known[i] = (None, None)
                     continue
                 value = value.view

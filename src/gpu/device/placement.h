@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Where a driver's threads run. lavapipe divides every dispatch into equal parts, one for each processor, and wakes a
  * thread for each. The system often puts two of them on one processor, where the second waits for the first while
- * another processor is idle; bound to a processor each they begin at once (docs/benchmarks.md has the figures). */
+ * another processor is idle; bound to a processor each they begin at once. */
 #ifndef RF_GPU_PLACEMENT_H
 #define RF_GPU_PLACEMENT_H
 

@@ -213,8 +213,8 @@ static rf_result check_recording(rf_gpu_device *device, const rf_gpu_recording *
     RF_REQUIRE(rec, "recording %u is NULL", i);
     RF_REQUIRE(rec->device == device, "recording '%s' belongs to another device", rec->name);
     RF_REQUIRE(rec->ended, "recording '%s' has not been ended", rec->name);
-    RF_REQUIRE(rf_gpu_is_done(device, rec->ticket), "recording '%s' is still in flight; wait for its ticket first",
-               rec->name);
+    RF_REQUIRE(rec->shared || rf_gpu_is_done(device, rec->ticket),
+               "recording '%s' is still in flight; wait for its ticket first", rec->name);
     return RF_OK;
 }
 

@@ -27,7 +27,8 @@ static void recording_barrier(rf_gpu_recording *rec, VkPipelineStageFlags to, Vk
 static rf_result commands_begin(rf_gpu_recording *rec)
 {
     rf_gpu_device *device = rec->device;
-    const VkCommandBufferBeginInfo begin = { .sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO };
+    const VkCommandBufferBeginInfo begin = { .sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO,
+                                             .flags = rec->shared ? VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT : 0 };
     RF_VK_TRY(device, device->vk.BeginCommandBuffer(rec->commands, &begin), "beginning '%s'", rec->name);
     return RF_OK;
 }
@@ -65,7 +66,7 @@ rf_result rf_gpu_recording_restart(rf_gpu_recording *rec)
     return commands_begin(rec);
 }
 
-rf_result rf_gpu_recording_begin(rf_gpu_device *device, const char *name, rf_gpu_recording **out)
+static rf_result recording_create(rf_gpu_device *device, const char *name, bool shared, rf_gpu_recording **out)
 {
     RF_REQUIRE(out, "out is NULL");
     *out = NULL;
@@ -74,6 +75,7 @@ rf_result rf_gpu_recording_begin(rf_gpu_device *device, const char *name, rf_gpu
     rf_gpu_recording *rec = RF_NEW(rf_gpu_recording);
     if (!rec) return RF_ERROR_OUT_OF_HOST_MEMORY;
     rec->device = device;
+    rec->shared = shared;
     rec->name = rf_strdup(name ? name : "");
     rf_result r = rec->name ? recording_start(rec) : RF_ERROR_OUT_OF_HOST_MEMORY;
     if (r < 0)
@@ -81,6 +83,16 @@ rf_result rf_gpu_recording_begin(rf_gpu_device *device, const char *name, rf_gpu
     else
         *out = rec;
     return r;
+}
+
+rf_result rf_gpu_recording_begin(rf_gpu_device *device, const char *name, rf_gpu_recording **out)
+{
+    return recording_create(device, name, false, out);
+}
+
+rf_result rf_gpu_recording_begin_shared(rf_gpu_device *device, const char *name, rf_gpu_recording **out)
+{
+    return recording_create(device, name, true, out);
 }
 
 void rf_gpu_recording_destroy(rf_gpu_recording **rec_pointer)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Writer and reader share the format: docs/checkpoint-format.md. */
+/* Writer and reader share the format: docs/reference/checkpoint-format.md. */
 #ifndef RF_PERSIST_ARCHIVE_FORMAT_H
 #define RF_PERSIST_ARCHIVE_FORMAT_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Writing archives: frames of tensors, then a msgpack header; docs/checkpoint-format.md has the layout. The file
- * appears under its name only when it is complete and on the disk.
+ * Writing archives: frames of tensors, then a msgpack header; docs/reference/checkpoint-format.md has the layout. The
+ * file appears under its name only when it is complete and on the disk.
  */
 #ifndef RF_PERSIST_ARCHIVE_WRITER_H
 #define RF_PERSIST_ARCHIVE_WRITER_H

@@ -11,6 +11,7 @@
 #define RF_REPLICA_BALANCE_BALANCE_H
 
 #include "base/error.h"
+#include "base/memory.h"
 
 typedef struct rf_balance {
     uint32_t num_replicas;
@@ -21,9 +22,10 @@ typedef struct rf_balance {
     double batch;   /* examples of the latest step */
     uint32_t unit;  /* examples that stay together, of that */
     uint32_t since_change;
+    rf_arena room;
 } rf_balance;
 
-/* Begins with `shares` (any scale; NULL: equal). A share of 0 stays 0. */
+/* Begins with `shares` (any scale; NULL: equal). A share of 0 stays 0. To be freed also after a failure. */
 rf_result rf_balance_create(uint32_t num_replicas, const double *shares, rf_balance *out);
 void rf_balance_free(rf_balance *balance);
 /* One step: what each replica got, in multiples of `unit`, and how long it computed. Replicas with no examples or no

@@ -1,19 +1,69 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "replica/exchange/segments.h"
 
+/* ---- buckets and shards ---- */
+
+uint64_t rf_bucket_size(uint64_t wanted, uint64_t total)
+{
+    const uint64_t least = (1u << 20) / sizeof(float), most = (16u << 20) / sizeof(float);
+    if (wanted > 0) return wanted;
+    const uint64_t size = rf_div_up(total, 16);
+    return size < least ? least : size > most ? most : size;
+}
+
+/* The backward pass finishes the gradients of late variables first, so buckets are filled from the end: the first
+ * bucket can be on its way while the gradients of earlier layers are still computed. A bucket that is nearly empty (the
+ * bias of a large matrix, say) takes one more variable whatever its size: a message of a few bytes costs more than it
+ * is worth. */
+rf_result rf_bucket_plan(const uint64_t *variable_counts, uint32_t num_variables, uint64_t bucket_elements,
+                         rf_range **buckets, uint32_t *num_buckets)
+{
+    *num_buckets = 0;
+    *buckets = RF_NEW_ARRAY(rf_range, num_variables);
+    if (!*buckets) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    uint64_t end = 0;
+    for (uint32_t i = 0; i < num_variables; i++) end += variable_counts[i];
+    rf_range *open = NULL;
+    for (uint32_t i = num_variables; i-- > 0;) {
+        const uint64_t begin = end - variable_counts[i];
+        const bool fits = open && open->end - begin <= bucket_elements;
+        if (fits || (open && open->end - open->begin < bucket_elements / 8)) {
+            open->begin = begin;
+        } else {
+            open = &(*buckets)[(*num_buckets)++];
+            *open = (rf_range){ begin, end };
+        }
+        end = begin;
+    }
+    return RF_OK;
+}
+
+void rf_shard_ranges(uint64_t count, uint64_t granularity, uint32_t num_replicas, rf_range *shards)
+{
+    const uint64_t units = rf_div_up(count, granularity);
+    const uint64_t base = units / num_replicas, extra = units % num_replicas;
+    uint64_t unit = 0;
+    for (uint32_t r = 0; r < num_replicas; r++) {
+        const uint64_t begin = unit * granularity;
+        unit += base + (r < extra ? 1 : 0);
+        const uint64_t end = unit * granularity;
+        shards[r].begin = begin < count ? begin : count;
+        shards[r].end = end < count ? end : count;
+    }
+}
+
+/* ---- segments ---- */
+
 void rf_segment_list_free(rf_segment_list *segments)
 {
     rf_free(segments->items);
     *segments = (rf_segment_list){ 0 };
 }
 
-static rf_result add_segment(rf_segment_list *segments, rf_range range, uint32_t owner, uint32_t bucket, uint32_t hyper,
-                             uint64_t slot_offset)
+static rf_result add_segment(rf_segment_list *segments, rf_segment segment)
 {
-    if (range.begin >= range.end) return RF_OK;
     RF_TRY(RF_VEC_GROW(segments));
-    segments->items[segments->count++] =
-        (rf_segment){ .range = range, .slot_offset = slot_offset, .owner = owner, .bucket = bucket, .hyper = hyper };
+    segments->items[segments->count++] = segment;
     return RF_OK;
 }
 
@@ -34,8 +84,10 @@ static rf_result give_range(const rf_update_plan_params *p, rf_range range, uint
         uint64_t length = range.end - range.begin;
         if (length > p->max_segment) length = block_border(p, range.begin + p->max_segment) - range.begin;
         const uint32_t first = owner == RF_OWNER_ALL ? 0 : owner;
-        RF_TRY(add_segment(segments, (rf_range){ range.begin, range.begin + length }, owner, bucket, 0,
-                           slot_counts[first]));
+        RF_TRY(add_segment(segments, (rf_segment){ .range = { range.begin, range.begin + length },
+                                                   .slot_offset = slot_counts[first],
+                                                   .owner = owner,
+                                                   .bucket = bucket }));
         if (owner == RF_OWNER_ALL)
             for (uint32_t r = 0; r < p->num_replicas; r++) slot_counts[r] += length;
         else
@@ -91,6 +143,15 @@ rf_result rf_update_plan_make(const rf_update_plan_params *p, rf_segment_list *s
     return r;
 }
 
+bool rf_segment_clip(const rf_segment *segment, rf_range range, rf_segment *out)
+{
+    *out = *segment;
+    if (range.begin > segment->range.begin) out->range.begin = range.begin;
+    if (range.end < segment->range.end) out->range.end = range.end;
+    out->slot_offset += out->range.begin - segment->range.begin;
+    return out->range.begin < out->range.end;
+}
+
 rf_result rf_segments_restrict(const rf_segment_list *segments, const rf_range *spans, const uint32_t *hypers,
                                uint32_t num_spans, rf_segment_list *out)
 {
@@ -102,11 +163,10 @@ rf_result rf_segments_restrict(const rf_segment_list *segments, const rf_range *
             uint32_t last = s;
             while (last + 1 < num_spans && spans[last + 1].begin == spans[last].end && hypers[last + 1] == hypers[s])
                 last++;
-            rf_range cut = { spans[s].begin, spans[last].end };
-            if (cut.begin < segment->range.begin) cut.begin = segment->range.begin;
-            if (cut.end > segment->range.end) cut.end = segment->range.end;
-            const uint64_t slot = segment->slot_offset + (cut.begin - segment->range.begin);
-            const rf_result r = add_segment(out, cut, segment->owner, segment->bucket, hypers[s], slot);
+            rf_segment cut;
+            const bool meet = rf_segment_clip(segment, (rf_range){ spans[s].begin, spans[last].end }, &cut);
+            cut.hyper = hypers[s];
+            const rf_result r = meet ? add_segment(out, cut) : RF_OK;
             if (r < 0) {
                 rf_segment_list_free(out);
                 return r;

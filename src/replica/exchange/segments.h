@@ -32,6 +32,8 @@ typedef struct rf_update_plan_params {
     uint64_t block;
 } rf_update_plan_params;
 
+/* The part of a segment within `range`. False: there is none. */
+bool rf_segment_clip(const rf_segment *segment, rf_range range, rf_segment *out);
 /* Segments that together cover the spans exactly, buckets in backward order. slot_counts[r]: elements of replica r's
  * slot arrays. With one replica, it owns everything in as few segments as possible. */
 rf_result rf_update_plan_make(const rf_update_plan_params *params, rf_segment_list *segments, uint64_t *slot_counts);

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "replica/schedule/exchange_copies.h"
-
-#include "replica/exchange/staging.h"
+#include "replica/schedule/schedule.h"
 
 /* ---- copies ---- */
 
@@ -34,7 +32,7 @@ static rf_result record_copies(const rf_strategy *s, uint32_t index, const copie
 {
     for (uint32_t i = 0; i < c->num_segments; i++) {
         if (!is_copied(s, c, &c->segments[i], index)) continue;
-        if (!*out) RF_TRY(rf_gpu_recording_begin(s->members.replicas[index].device, c->name, out));
+        if (!*out) RF_TRY(rf_gpu_recording_begin_shared(s->members.replicas[index].device, c->name, out));
         RF_TRY(record_range(c, index, c->segments[i].range, *out));
     }
     return *out ? rf_gpu_recording_end(*out) : RF_OK;
@@ -85,64 +83,55 @@ static rf_result make_sum(const rf_strategy *s, const rf_stage_exchange *x, uint
 
 /* ---- the exchange ---- */
 
-/* The owner takes the first replica's values, and the program adds those of the others. */
-static rf_result build_imported(const rf_strategy *s, rf_stage_exchange *x, uint32_t index)
+/* From where values are to where the exchange finds them: staging, or an array in imported memory, one for each
+ * replica's gradients and one for values. And back: there the owner takes the first replica's gradients, to which its
+ * program adds those of the others. */
+static rf_result build_copies(const rf_strategy *s, rf_stage_exchange *x, uint32_t index)
 {
-    const rf_flat *arrays = &s->exchange.imported.arrays;
+    const rf_imported_memory *m = &s->exchange.imported;
     const bool sums = x->verb != RF_EXCHANGE_GATHER;
-    const copies all = { .name = x->name, .segments = x->segments, .num_segments = x->num_segments };
-    copies down = all, up = all;
-    down.from = x->from.flat;
-    down.to = arrays;
-    down.to_array = rf_imported_memory_array(&s->exchange.imported, sums ? index : s->members.num_local);
-    down.which = sums ? COPY_ALL : COPY_OWNED;
-    up.from = arrays;
-    up.from_array = rf_imported_memory_array(&s->exchange.imported, sums ? 0 : s->members.num_local);
-    up.to = x->to.flat;
-    up.which = sums ? COPY_OWNED : COPY_OTHERS;
+    const uint64_t own = x->imported ? rf_imported_memory_array(m, sums ? index : s->members.num_local) : 0;
+    const uint64_t first = x->imported ? rf_imported_memory_array(m, sums ? 0 : s->members.num_local) : 0;
+    const copies down = { .name = x->name,
+                          .from = x->from.flat,
+                          .to = x->imported ? &m->arrays : x->from.staging,
+                          .to_array = own,
+                          .segments = x->segments,
+                          .num_segments = x->num_segments,
+                          .which = sums ? COPY_ALL : COPY_OWNED };
+    const copies up = { .name = x->name,
+                        .from = x->imported ? &m->arrays : x->to.staging,
+                        .from_array = first,
+                        .to = x->to.flat,
+                        .segments = x->segments,
+                        .num_segments = x->num_segments,
+                        .which = !sums                        ? COPY_OTHERS
+                                 : x->verb == RF_EXCHANGE_SUM ? COPY_OWNED
+                                                              : COPY_ALL };
     RF_TRY(record_copies(s, index, &down, &x->replicas[index].down));
     RF_TRY(record_copies(s, index, &up, &x->replicas[index].up));
-    return sums ? make_sum(s, x, index, &x->replicas[index].sum) : RF_OK;
+    return x->imported && sums ? make_sum(s, x, index, &x->replicas[index].sum) : RF_OK;
 }
 
-static rf_result build_staged(const rf_strategy *s, rf_stage_exchange *x, uint32_t index)
+rf_result rf_stage_exchange_build(rf_strategy *s, rf_arena *room, rf_stage_exchange *x)
 {
-    const copies all = { .name = x->name, .segments = x->segments, .num_segments = x->num_segments };
-    copies down = all, up = all;
-    down.from = x->from.flat;
-    down.to = x->from.staging;
-    down.which = x->verb == RF_EXCHANGE_GATHER ? COPY_OWNED : COPY_ALL;
-    up.from = x->to.staging;
-    up.to = x->to.flat;
-    up.which = x->verb == RF_EXCHANGE_SUM ? COPY_OWNED : x->verb == RF_EXCHANGE_GATHER ? COPY_OTHERS : COPY_ALL;
-    RF_TRY(record_copies(s, index, &down, &x->replicas[index].down));
-    return record_copies(s, index, &up, &x->replicas[index].up);
-}
-
-rf_result rf_stage_exchange_build(rf_strategy *s, rf_stage_exchange *x)
-{
-    x->replicas = RF_NEW_ARRAY(rf_exchange_replica, s->members.num_local);
-    if (!x->replicas) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    RF_TRY(RF_ARENA_ARRAY(room, x->replicas, s->members.num_local));
     for (uint32_t r = 0; r < s->members.num_local; r++) {
         rf_result result = RF_OK;
-        if (x->imported)
-            result = build_imported(s, x, r);
-        else if (s->members.replicas[r].staged)
-            result = build_staged(s, x, r);
+        if (x->imported || s->members.replicas[r].staged) result = build_copies(s, x, r);
         RF_TRY(rf_replica_context(s, r, rf_error_context(result, "%s", x->name)));
     }
     if (x->imported || x->shares) return RF_OK;
-    return s->exchange.between->fns->open(s->exchange.between, x->segments, x->num_segments, x->gradients,
-                                          x->background, &x->handle);
+    return rf_bucket_exchange_open(&s->exchange.between, x->segments, x->num_segments, x->gradients, x->background,
+                                   &x->handle);
 }
 
 void rf_stage_exchange_free(const rf_strategy *s, rf_stage_exchange *x)
 {
-    if (x->handle) s->exchange.between->fns->close(&x->handle);
+    rf_bucket_exchange_close(&x->handle);
     for (uint32_t r = 0; x->replicas && r < s->members.num_local; r++) {
         rf_gpu_recording_destroy(&x->replicas[r].down);
         rf_gpu_recording_destroy(&x->replicas[r].up);
         rf_program_destroy(&x->replicas[r].sum);
     }
-    rf_free(x->replicas);
 }

@@ -33,6 +33,13 @@ rf_result rf_range_graph_result(rf_range_graph *g, rf_value v)
     return RF_OK;
 }
 
+rf_result rf_range_graph_place(rf_range_graph *g, rf_value v, rf_location at)
+{
+    RF_TRY(RF_VEC_GROW(&g->placements));
+    g->placements.items[g->placements.count++] = (rf_program_placement){ .value = v, .at = at };
+    return RF_OK;
+}
+
 rf_result rf_range_graph_program(const rf_range_graph *g, rf_exec *exec, const char *name, bool picks_numbers,
                                  rf_program **out)
 {
@@ -41,6 +48,8 @@ rf_result rf_range_graph_program(const rf_range_graph *g, rf_exec *exec, const c
                                        .results = g->results.items,
                                        .num_results = g->results.count,
                                        .states = g->states.items,
+                                       .placements = g->placements.items,
+                                       .num_placements = g->placements.count,
                                        .picks_numbers = picks_numbers };
     *out = NULL;
     return g->graph->nodes.count > 0 ? rf_program_create(exec, &params, out) : RF_OK;
@@ -51,4 +60,5 @@ void rf_range_graph_free(rf_range_graph *g)
     rf_graph_destroy(&g->graph);
     rf_free(g->states.items);
     rf_free(g->results.items);
+    rf_free(g->placements.items);
 }

@@ -16,6 +16,10 @@ typedef struct rf_range_graph {
         rf_value *items;
         uint32_t count, capacity;
     } results;
+    struct {
+        rf_program_placement *items;
+        uint32_t count, capacity;
+    } placements;
 } rf_range_graph;
 
 /* States are told apart by `object`. */
@@ -28,6 +32,8 @@ rf_result rf_range_graph_state(rf_range_graph *g, const void *object, rf_gpu_buf
                                uint64_t count, rf_value *out);
 /* The host reads it when the program has run. */
 rf_result rf_range_graph_result(rf_range_graph *g, rf_value v);
+/* It is written there. */
+rf_result rf_range_graph_place(rf_range_graph *g, rf_value v, rf_location at);
 /* *out is NULL where nothing is computed. */
 rf_result rf_range_graph_program(const rf_range_graph *g, rf_exec *exec, const char *name, bool picks_numbers,
                                  rf_program **out);

@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "replica/schedule/runner.h"
+#include "replica/schedule/schedule.h"
 
 #include <string.h>
 
 #include "base/platform.h"
 #include "base/profiler.h"
-#include "replica/exchange/exchange_stats.h"
-#include "replica/exchange/staging.h"
-#include "replica/schedule/exchange_copies.h"
 
 /* ---- which stages take place ---- */
 
@@ -116,15 +113,14 @@ static rf_result submit_step(rf_step_schedule *s, const rf_step_schedule_run *ru
 static rf_result submit_program(rf_step_schedule *s, const rf_step_stage *stage, uint32_t index, submission *at)
 {
     rf_stage_work *work = &stage->works[index];
-    rf_program *program;
-    RF_TRY(rf_step_schedule_program(s, stage, index, &program));
-    if (!program) return RF_OK;
+    RF_TRY(rf_step_schedule_make_program(s, stage, index));
+    if (!work->program) return RF_OK;
     if (stage->changes && rf_strategy_is_copied(s->strategy)) {
         /* The device computes meanwhile: only what changes has to wait for the copy. */
         RF_TRY(flush_frames(s, index, at));
         RF_TRY(rf_strategy_await_copy(s->strategy));
     }
-    if (!work->frame) RF_TRY(rf_program_acquire(program, 0, &work->frame));
+    if (!work->frame) RF_TRY(rf_program_acquire(work->program, 0, &work->frame));
     if (stage->action->fill) RF_TRY(stage->action->fill(stage, index, work->frame));
     s->frames[at->count++] = work->frame;
     return RF_OK;
@@ -132,18 +128,9 @@ static rf_result submit_program(rf_step_schedule *s, const rf_step_stage *stage,
 
 static rf_result submit_copy(const rf_step_schedule *s, const rf_step_stage *stage, uint32_t index, submission *at)
 {
-    rf_replica *replica = &s->strategy->members.replicas[index];
-    rf_recording_ring *ring = &stage->works[index].ring;
     RF_TRY(flush_frames(s, index, at));
     at->any = true;
-    if (rf_recording_ring_is_busy(ring, replica)) {
-        rf_gpu_recording *rec;
-        const rf_result r = rf_stage_record(s->strategy, stage, index, &rec);
-        if (r < 0) rf_gpu_recording_destroy(&rec);
-        RF_TRY(r);
-        RF_TRY(rf_recording_ring_add(ring, rec));
-    }
-    return rf_recording_ring_submit(ring, replica);
+    return rf_replica_submit_one(&s->strategy->members.replicas[index], stage->works[index].copy);
 }
 
 /* Values leave the device for an exchange. */
@@ -290,6 +277,11 @@ static rf_result await_stage(rf_step_schedule *s, const rf_step_schedule_run *ru
 
 /* ---- exchanges ---- */
 
+static float *host_address(const rf_step_schedule *s, uint32_t index, const rf_stage_array *array)
+{
+    return rf_flat_mapped(s->strategy->members.replicas[index].staged ? array->staging : array->flat, index);
+}
+
 static rf_bucket_exchange *handle_of(const rf_step_schedule *s, const rf_stage_exchange *x)
 {
     return x->shares ? s->exchanges.items[x->shares - 1].handle : x->handle;
@@ -303,7 +295,7 @@ static void start_imported(const rf_step_schedule *s, const rf_step_schedule_run
         for (uint32_t r = 0; x->verb != RF_EXCHANGE_GATHER && r < s->strategy->members.num_local; r++)
             if (!takes_part(x->on, run, r))
                 rf_imported_memory_leave_out(&s->strategy->exchange.imported, r, range.begin, range.end);
-        s->strategy->exchange.between->bytes += (range.end - range.begin) * sizeof(float);
+        run->strategy->exchange.between.bytes += (range.end - range.begin) * sizeof(float);
     }
 }
 
@@ -322,12 +314,11 @@ static rf_result start_exchange(rf_step_schedule *s, const rf_step_schedule_run 
     }
     for (uint32_t r = 0; r < strategy->members.num_local; r++) {
         const bool gives = gathers || takes_part(x->on, run, r);
-        s->from[r] = gives ? rf_replica_reachable(strategy, r, x->from.flat, x->from.staging) : NULL;
-        s->to[r] = rf_replica_reachable(strategy, r, x->to.flat, x->to.staging);
+        s->from[r] = gives ? host_address(s, r, &x->from) : NULL;
+        s->to[r] = host_address(s, r, &x->to);
     }
-    const rf_exchange_fns *fns = strategy->exchange.between->fns;
     const uint64_t begun = rf_now_ns(), span = rf_span_begin();
-    RF_TRY((gathers ? fns->start_gather : fns->start_reduce)(handle_of(s, x), s->from, s->to));
+    RF_TRY((gathers ? rf_bucket_exchange_gather : rf_bucket_exchange_reduce)(handle_of(s, x), s->from, s->to));
     count_exposed(s, begun);
     rf_span_end_with(span, "replica", x->name, (rf_span_arg){ "bucket", stage->bucket }, (rf_span_arg){ NULL, 0 });
     return RF_OK;
@@ -335,15 +326,13 @@ static rf_result start_exchange(rf_step_schedule *s, const rf_step_schedule_run 
 
 static rf_result await_exchange(rf_step_schedule *s, const rf_stage_exchange *x)
 {
-    const rf_exchange_fns *fns = s->strategy->exchange.between->fns;
     if (x->imported) return RF_OK;
     const uint64_t begun = rf_now_ns(), span = rf_span_begin();
-    RF_TRY(fns->finish(handle_of(s, x)));
+    RF_TRY(rf_bucket_exchange_finish(handle_of(s, x)));
     if (x->verb == RF_EXCHANGE_SUM_TO_ALL) {
-        for (uint32_t r = 0; r < s->strategy->members.num_local; r++)
-            s->to[r] = rf_replica_reachable(s->strategy, r, x->to.flat, x->to.staging);
-        RF_TRY(fns->start_gather(handle_of(s, x), (const float *const *)s->to, s->to));
-        RF_TRY(fns->finish(handle_of(s, x)));
+        for (uint32_t r = 0; r < s->strategy->members.num_local; r++) s->to[r] = host_address(s, r, &x->to);
+        RF_TRY(rf_bucket_exchange_gather(handle_of(s, x), (const float *const *)s->to, s->to));
+        RF_TRY(rf_bucket_exchange_finish(handle_of(s, x)));
     }
     count_exposed(s, begun);
     rf_span_end_with(span, "replica", "await", (rf_span_arg){ "exchange", x->number }, (rf_span_arg){ NULL, 0 });
@@ -372,7 +361,7 @@ static rf_result poll_exchanges(rf_step_schedule *s)
         const rf_step_stage *stage = &s->stages.items[i];
         if (stage->op != RF_STAGE_FINISH || !stage->early) continue;
         const rf_stage_exchange *x = &s->exchanges.items[stage->exchange];
-        if (x->under_way && (x->imported || s->strategy->exchange.between->fns->done(handle_of(s, x))))
+        if (x->under_way && (x->imported || rf_bucket_exchange_done(handle_of(s, x))))
             RF_TRY(finish_exchange(s, stage));
     }
     return RF_OK;
@@ -460,8 +449,7 @@ static rf_result give_up(rf_step_schedule *s, rf_result result)
         if (s->stages.items[i].action && s->stages.items[i].action->abandon)
             s->stages.items[i].action->abandon(&s->stages.items[i]);
     for (uint32_t i = 0; i < s->exchanges.count; i++) {
-        if (s->exchanges.items[i].handle)
-            (void)s->strategy->exchange.between->fns->finish(s->exchanges.items[i].handle);
+        if (s->exchanges.items[i].handle) (void)rf_bucket_exchange_finish(s->exchanges.items[i].handle);
     }
     return rf_error_restore(&record);
 }

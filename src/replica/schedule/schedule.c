@@ -2,8 +2,6 @@
 /* Lists of stages, and what they need on each replica. */
 #include "replica/schedule/schedule.h"
 
-#include "replica/schedule/exchange_copies.h"
-
 const rf_stage_action rf_step_action = { .name = "step" };
 
 /* ---- planning ---- */
@@ -61,28 +59,29 @@ static rf_result emit_program(const rf_strategy *s, const rf_step_stage *stage, 
     return r;
 }
 
-rf_result rf_step_schedule_program(const rf_step_schedule *s, const rf_step_stage *stage, uint32_t index,
-                                   rf_program **out)
+rf_result rf_step_schedule_make_program(const rf_step_schedule *s, const rf_step_stage *stage, uint32_t index)
 {
     rf_program **program = &stage->works[index].program;
-    rf_result r = RF_OK;
-    if (!*program)
-        r = stage->action->make ? stage->action->make(stage, index, program)
-                                : emit_program(s->strategy, stage, index, program);
-    *out = *program;
-    return r;
+    if (*program) return RF_OK;
+    return stage->action->make ? stage->action->make(stage, index, program)
+                               : emit_program(s->strategy, stage, index, program);
 }
 
 /* ---- building ---- */
 
-static rf_result build_stage(const rf_step_schedule *s, rf_step_stage *stage)
+static rf_result build_work(const rf_step_schedule *s, const rf_step_stage *stage, uint32_t index)
 {
-    stage->works = RF_NEW_ARRAY(rf_stage_work, s->strategy->members.num_local);
-    if (!stage->works) return RF_ERROR_OUT_OF_HOST_MEMORY;
-    for (uint32_t r = 0; stage->op == RF_STAGE_PROGRAM && !stage->late && r < s->strategy->members.num_local; r++) {
-        rf_program *program;
-        const rf_result result = rf_step_schedule_program(s, stage, r, &program);
-        RF_TRY(rf_error_context(result, "%s on replica %u", stage->action->name, s->strategy->members.first + r));
+    if (stage->op == RF_STAGE_COPY) return rf_stage_record(s->strategy, stage, index, &stage->works[index].copy);
+    return stage->op == RF_STAGE_PROGRAM && !stage->late ? rf_step_schedule_make_program(s, stage, index) : RF_OK;
+}
+
+static rf_result build_stage(rf_step_schedule *s, rf_step_stage *stage)
+{
+    RF_TRY(RF_ARENA_ARRAY(&s->room, stage->works, s->strategy->members.num_local));
+    for (uint32_t r = 0; r < s->strategy->members.num_local; r++) {
+        const rf_result result = build_work(s, stage, r);
+        if (result < 0)
+            return rf_error_context(result, "%s on replica %u", stage->action->name, s->strategy->members.first + r);
     }
     return RF_OK;
 }
@@ -90,17 +89,14 @@ static rf_result build_stage(const rf_step_schedule *s, rf_step_stage *stage)
 static rf_result make_room(rf_step_schedule *s)
 {
     const uint32_t num_local = s->strategy->members.num_local;
-    s->from = RF_NEW_ARRAY(const float *, num_local);
-    s->to = RF_NEW_ARRAY(float *, num_local);
-    s->part_of = RF_NEW_ARRAY(uint32_t, s->num_parts);
-    s->last_use = RF_NEW_ARRAY(uint32_t, (size_t)num_local * s->num_parts);
-    s->next_part = RF_NEW_ARRAY(uint32_t, num_local);
-    s->known = RF_NEW_ARRAY(bool, num_local);
-    s->filled = RF_NEW_ARRAY(bool, num_local);
-    s->frames = RF_NEW_ARRAY(rf_frame *, s->stages.count);
-    return s->from && s->to && s->part_of && s->last_use && s->next_part && s->known && s->filled && s->frames
-               ? RF_OK
-               : RF_ERROR_OUT_OF_HOST_MEMORY;
+    RF_TRY(RF_ARENA_ARRAY(&s->room, s->from, num_local));
+    RF_TRY(RF_ARENA_ARRAY(&s->room, s->to, num_local));
+    RF_TRY(RF_ARENA_ARRAY(&s->room, s->part_of, s->num_parts));
+    RF_TRY(RF_ARENA_ARRAY(&s->room, s->last_use, num_local * s->num_parts));
+    RF_TRY(RF_ARENA_ARRAY(&s->room, s->next_part, num_local));
+    RF_TRY(RF_ARENA_ARRAY(&s->room, s->known, num_local));
+    RF_TRY(RF_ARENA_ARRAY(&s->room, s->filled, num_local));
+    return RF_ARENA_ARRAY(&s->room, s->frames, s->stages.count);
 }
 
 static bool is_part(const rf_step_schedule *s, const rf_step_stage *stage)
@@ -117,7 +113,7 @@ rf_result rf_step_schedule_build(rf_step_schedule *s)
         RF_TRY(build_stage(s, stage));
     }
     for (uint32_t i = 0; i < s->exchanges.count; i++)
-        RF_TRY(rf_stage_exchange_build(s->strategy, &s->exchanges.items[i]));
+        RF_TRY(rf_stage_exchange_build(s->strategy, &s->room, &s->exchanges.items[i]));
     return RF_OK;
 }
 
@@ -128,34 +124,27 @@ void rf_step_schedule_free(rf_step_schedule *s)
         rf_step_stage *stage = &s->stages.items[i];
         for (uint32_t r = 0; stage->works && r < s->strategy->members.num_local; r++) {
             rf_program_destroy(&stage->works[r].program);
-            rf_recording_ring_free(&stage->works[r].ring);
+            rf_gpu_recording_destroy(&stage->works[r].copy);
         }
-        rf_free(stage->works);
     }
     rf_free(s->stages.items);
     rf_free(s->exchanges.items);
-    rf_free(s->from);
-    rf_free(s->to);
-    rf_free(s->part_of);
-    rf_free(s->last_use);
-    rf_free(s->next_part);
-    rf_free(s->known);
-    rf_free(s->filled);
-    rf_free(s->frames);
+    rf_arena_free(&s->room);
     *s = (rf_step_schedule){ 0 };
+}
+
+static rf_result ready_program(const rf_strategy *s, uint32_t index, rf_program *program)
+{
+    return program ? rf_replica_context(s, index, rf_program_ready(program, 0)) : RF_OK;
 }
 
 rf_result rf_step_schedule_ready(const rf_step_schedule *s)
 {
-    for (uint32_t i = 0; i < s->stages.count; i++) {
-        const rf_step_stage *stage = &s->stages.items[i];
-        for (uint32_t r = 0; r < s->strategy->members.num_local; r++)
-            if (stage->works[r].program)
-                RF_TRY(rf_replica_context(s->strategy, r, rf_program_ready(stage->works[r].program, 0)));
+    for (uint32_t r = 0; r < s->strategy->members.num_local; r++) {
+        for (uint32_t i = 0; i < s->stages.count; i++)
+            RF_TRY(ready_program(s->strategy, r, s->stages.items[i].works[r].program));
+        for (uint32_t i = 0; i < s->exchanges.count; i++)
+            RF_TRY(ready_program(s->strategy, r, s->exchanges.items[i].replicas[r].sum));
     }
-    for (uint32_t i = 0; i < s->exchanges.count; i++)
-        for (uint32_t r = 0; r < s->strategy->members.num_local; r++)
-            if (s->exchanges.items[i].replicas[r].sum)
-                RF_TRY(rf_replica_context(s->strategy, r, rf_program_ready(s->exchanges.items[i].replicas[r].sum, 0)));
     return RF_OK;
 }

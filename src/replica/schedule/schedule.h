@@ -3,7 +3,7 @@
  * A step as a list of stages.
  *
  * The parts of a step (its trace, sums over replicas, updates, assignments) append stages when the step is prepared;
- * the runner (runner.h) carries out any list. A stage gives work to each replica, begins or ends an exchange between
+ * the runner (runner.c) carries out any list. A stage gives work to each replica, begins or ends an exchange between
  * replicas, or lets the host compute. Appending is pure: it reads what the step is made of and touches no device. So
  * the list can be printed, and tests compare it.
  *
@@ -36,7 +36,6 @@
 #include "replica/exchange/segments.h"
 #include "replica/internal.h"
 #include "replica/schedule/range_graph.h"
-#include "replica/schedule/recording_ring.h"
 
 typedef enum rf_stage_op {
     RF_STAGE_STEP,    /* submits the step's program; see rf_step_stage::piece */
@@ -119,7 +118,7 @@ typedef struct rf_stage_array {
 /* The part of a stage that each replica has. */
 typedef struct rf_stage_work {
     rf_program *program;
-    rf_recording_ring ring; /* of copies */
+    rf_gpu_recording *copy; /* NULL: nothing to copy */
     /* of the run under way: */
     rf_frame *frame;
     uint64_t ticket; /* 0: nothing was submitted */
@@ -175,7 +174,7 @@ typedef struct rf_stage_exchange {
     uint32_t num_segments;
     rf_stage_array from, to;
     rf_stage_replicas on;       /* who gives to a sum */
-    bool gradients, background; /* as in rf_exchange_fns::open() */
+    bool gradients, background; /* as in rf_bucket_exchange_open() */
     bool imported;
     uint32_t number, shares; /* its own; 1 + that of an exchange of the same segments, at another time; 0: none */
     /* made when the schedule is built: */
@@ -197,7 +196,8 @@ struct rf_step_schedule {
     uint32_t num_parts;        /* of the step, that end with a bucket's gradients; 0: it is submitted as a whole */
     uint32_t *bucket_of_state; /* by slot of the step's graph, UINT32_MAX: none; borrowed; NULL: there are no parts */
     uint32_t num_states;
-    /* room of the runner: */
+    rf_arena room;
+    /* of the runner: */
     const float **from;  /* [num_local] */
     float **to;          /* [num_local] */
     uint32_t *part_of;   /* [num_parts]: stage that submits it */
@@ -210,11 +210,6 @@ struct rf_step_schedule {
 };
 
 extern const rf_stage_action rf_step_action; /* of RF_STAGE_STEP */
-
-static inline bool rf_segment_is_owned(const rf_strategy *s, const rf_segment *segment, uint32_t index)
-{
-    return segment->owner == s->members.first + index || segment->owner == RF_OWNER_ALL;
-}
 
 /* ---- planning ---- */
 
@@ -243,11 +238,24 @@ rf_result rf_step_schedule_build(rf_step_schedule *schedule);
 void rf_step_schedule_free(rf_step_schedule *schedule);
 /* Makes what the programs need: a lack of memory shows before a step has changed anything. */
 rf_result rf_step_schedule_ready(const rf_step_schedule *schedule);
-/* The program of a stage, made where it has not been; NULL: there is nothing to compute. */
-rf_result rf_step_schedule_program(const rf_step_schedule *schedule, const rf_step_stage *stage, uint32_t index,
-                                   rf_program **out);
+/* The program of a stage, where it has not been made; it stays NULL where there is nothing to compute. */
+rf_result rf_step_schedule_make_program(const rf_step_schedule *schedule, const rf_step_stage *stage, uint32_t index);
 /* The first stage with this action, for this user and bucket; NULL: there is none. */
 rf_step_stage *rf_step_schedule_find(const rf_step_schedule *schedule, const rf_stage_action *action, const void *user,
                                      uint32_t bucket);
+
+/* ---- exchange_copies.c ---- */
+rf_result rf_stage_exchange_build(rf_strategy *strategy, rf_arena *room, rf_stage_exchange *exchange);
+void rf_stage_exchange_free(const rf_strategy *strategy, rf_stage_exchange *exchange);
+/* Copies between two arrays of a replica; from NULL: zeros. */
+rf_result rf_stage_record(const rf_strategy *strategy, const rf_step_stage *stage, uint32_t index,
+                          rf_gpu_recording **out);
+
+/* ---- runner.c ---- */
+/* Carries out all stages that take place in this step. After a failure nothing of it is under way between replicas, and
+ * the failure sticks to the strategy. */
+rf_result rf_step_schedule_carry_out(rf_step_schedule *schedule, const rf_step_schedule_run *run);
+/* Whether the host waits for devices in this step, or takes part in it. */
+bool rf_step_schedule_waits(const rf_step_schedule *schedule);
 
 #endif

@@ -19,7 +19,7 @@ static void print_copy(FILE *f, const rf_step_stage *stage)
     print_segments(f, stage->copy.segments, stage->copy.num_segments);
 }
 
-static void print_exchange(FILE *f, const rf_stage_exchange *x, uint32_t num_local)
+static void print_exchange(FILE *f, const rf_strategy *s, const rf_stage_exchange *x)
 {
     static const char *const verbs[] = { "summed into %s of their owners", "summed into %s of all",
                                          "from their owners to %s of the others" }; /* by rf_exchange_verb */
@@ -27,8 +27,8 @@ static void print_exchange(FILE *f, const rf_stage_exchange *x, uint32_t num_loc
                                       ", of the first replica with examples" };
     const bool all = x->verb == RF_EXCHANGE_SUM && x->segments[0].owner == RF_OWNER_ALL;
     bool staged = false;
-    for (uint32_t r = 0; !x->imported && r < num_local; r++)
-        staged = staged || x->replicas[r].down || x->replicas[r].up;
+    for (uint32_t r = 0; !x->imported && r < s->members.num_local; r++)
+        staged = staged || s->members.replicas[r].staged;
     fprintf(f, ": %s%s, ", x->from.flat->name, x->verb == RF_EXCHANGE_GATHER ? "" : on[x->on]);
     print_segments(f, x->segments, x->num_segments);
     fputs(", ", f);
@@ -69,8 +69,7 @@ static void print_stage(FILE *f, const rf_step_schedule *s, uint32_t number)
     if (s->num_parts > 0 && stage->state) fprintf(f, " of bucket %" PRIu32, stage->bucket);
     if (stage->pass > 0) fprintf(f, ", pass %" PRIu32, stage->pass);
     if (stage->op == RF_STAGE_COPY) print_copy(f, stage);
-    if (stage->op == RF_STAGE_START)
-        print_exchange(f, &s->exchanges.items[stage->exchange], s->strategy->members.num_local);
+    if (stage->op == RF_STAGE_START) print_exchange(f, s->strategy, &s->exchanges.items[stage->exchange]);
     if (stage->departs) fprintf(f, "; then to %s", s->exchanges.items[stage->departs - 1].name);
     print_conditions(f, stage);
     fputc('\n', f);

@@ -129,11 +129,10 @@ uint64_t rf_function_step(const rf_function *function)
 {
     return function->step;
 }
+
 rf_result rf_function_forget(rf_function *f)
 {
-    RF_TRY(rf_strategy_wait(f->strategy));
-    for (uint32_t half = 0; half < 2; half++)
-        for (uint32_t i = 0; i < f->params.num_outputs; i++) RF_TRY(rf_per_replica_detach(&f->results[half][i]));
+    RF_TRY(rf_function_detach_results(f));
     free_signatures(f);
     return RF_OK;
 }

@@ -99,6 +99,7 @@ struct rf_function {
 };
 
 rf_result rf_trace_run(rf_function *function, rf_signature *signature);
+void rf_trace_free(rf_trace *t); /* what it holds beside its signature */
 /* A STATE value; `ref` (whose object the caller has not retained) is remembered under its slot. */
 rf_value rf_trace_state(rf_trace *t, const void *object, rf_tensor_desc desc, const char *name, rf_state_ref ref);
 /* The step may fail through the trace, by passing on the result of a failed call, or with a code of its own; `before`
@@ -117,8 +118,8 @@ rf_result rf_trace_weigh_assigned(rf_trace *t);
 /* Assigned values, sums over replicas and gradients of a complete trace have one shape, whatever the batch. */
 rf_result rf_trace_check_shapes(const rf_signature *signature);
 
-/* Moves results out of their frames, before those go. */
-rf_result rf_per_replica_detach(rf_per_replica *value);
+/* Waits, and moves results out of their frames, before those go. */
+rf_result rf_function_detach_results(rf_function *function);
 void rf_per_replica_free(rf_per_replica *value, uint32_t num_local);
 
 #endif

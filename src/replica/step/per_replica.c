@@ -13,7 +13,7 @@ static const void *value_bytes(const rf_replica_value *v, uint32_t output)
     return v->frame ? rf_frame_result(v->frame, output) : v->copy;
 }
 
-rf_result rf_per_replica_detach(rf_per_replica *value)
+static rf_result detach_value(rf_per_replica *value)
 {
     const rf_strategy *s = value->function->strategy;
     for (uint32_t r = 0; value->values && r < s->members.num_local; r++) {
@@ -25,6 +25,14 @@ rf_result rf_per_replica_detach(rf_per_replica *value)
         memcpy(v->copy, rf_frame_result(v->frame, value->output), size);
         v->frame = NULL;
     }
+    return RF_OK;
+}
+
+rf_result rf_function_detach_results(rf_function *f)
+{
+    RF_TRY(rf_strategy_wait(f->strategy));
+    for (uint32_t half = 0; half < 2; half++)
+        for (uint32_t i = 0; i < f->params.num_outputs; i++) RF_TRY(detach_value(&f->results[half][i]));
     return RF_OK;
 }
 
@@ -209,12 +217,7 @@ static rf_result per_replica_gather(rf_strategy *s, const rf_per_replica *value,
     uint64_t *sizes = RF_NEW_ARRAY(uint64_t, s->members.world.size);
     rf_result r = sizes ? join_local(value, &mine) : RF_ERROR_OUT_OF_HOST_MEMORY;
     rf_strategy_fail_in_job(s, r);
-    if (r >= 0 && s->members.world.size > 1) {
-        r = join_workers(s, value->function->name, &mine, sizes, out);
-    } else if (r >= 0) {
-        *out = mine;
-        mine.data = NULL;
-    }
+    if (r >= 0) r = join_workers(s, value->function->name, &mine, sizes, out);
     rf_free(mine.data);
     rf_free(sizes);
     if (r < 0) *out = (rf_array){ 0 };

@@ -7,8 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "replica/agree.h"
-#include "replica/step/report.h"
 #include "replica/step/signature.h"
 
 /* ---- the sad case ---- */
@@ -76,25 +74,17 @@ typedef struct mail {
     unsigned char *mine, *all;
     rf_step_report *reports; /* [world size] */
     rf_replica_news *news;   /* [num_replicas] */
+    rf_arena room;
 } mail;
 
 static rf_result mail_create(const rf_strategy *s, mail *m)
 {
     const size_t news = s->members.balancing.automatic ? sizeof(rf_replica_news) : 0, size = s->members.world.size;
     *m = (mail){ .news_size = news };
-    m->mine = RF_NEW_ARRAY(unsigned char, sizeof(rf_step_report) + s->members.num_local * news);
-    m->all = RF_NEW_ARRAY(unsigned char, size * sizeof(rf_step_report) + s->members.num_replicas * news);
-    m->reports = RF_NEW_ARRAY(rf_step_report, size);
-    m->news = RF_NEW_ARRAY(rf_replica_news, s->members.num_replicas);
-    return m->mine && m->all && m->reports && m->news ? RF_OK : RF_ERROR_OUT_OF_HOST_MEMORY;
-}
-
-static void mail_free(mail *m)
-{
-    rf_free(m->mine);
-    rf_free(m->all);
-    rf_free(m->reports);
-    rf_free(m->news);
+    RF_TRY(RF_ARENA_ARRAY(&m->room, m->mine, sizeof(rf_step_report) + s->members.num_local * news));
+    RF_TRY(RF_ARENA_ARRAY(&m->room, m->all, size * sizeof(rf_step_report) + s->members.num_replicas * news));
+    RF_TRY(RF_ARENA_ARRAY(&m->room, m->reports, size));
+    return RF_ARENA_ARRAY(&m->room, m->news, s->members.num_replicas);
 }
 
 static rf_result send_and_receive(rf_strategy *s, const rf_step_report *mine, mail *m)
@@ -127,12 +117,11 @@ static rf_result intents_compare(rf_strategy *s, const rf_step_intent *step, mai
     return RF_OK;
 }
 
-static rf_result reports_exchange(rf_strategy *s, rf_step_intent *step, const rf_step_report *mine, mail *m,
-                                  rf_result prepared)
+static rf_result reports_exchange(rf_strategy *s, rf_step_intent *step, mail *m, rf_result prepared)
 {
     rf_error_record failure = { 0 };
     if (prepared < 0) rf_error_save(&failure);
-    RF_TRY(send_and_receive(s, mine, m));
+    RF_TRY(send_and_receive(s, &step->mine, m));
     if (prepared < 0) rf_error_restore(&failure);
     for (uint32_t r = 0; r < s->members.world.size; r++) s->health.stop_agreed |= m->reports[r].stop != 0;
     const rf_result r = intents_compare(s, step, m, prepared);
@@ -151,26 +140,18 @@ rf_result rf_strategy_report(rf_strategy *s, rf_step_intent *step, rf_result pre
         rf_balancing_take_news(s, s->members.balancing.news, &step->again);
         return prepared;
     }
-    rf_step_report mine;
-    memset(&mine, 0, sizeof(mine));
-    mine.number = step->number;
-    mine.examples = step->examples;
-    mine.first_row = step->first_row;
-    mine.rows = step->rows;
-    mine.seed = step->seed;
-    mine.result = prepared < 0 ? prepared : RF_OK;
-    mine.stop = stop;
-    snprintf(mine.function, sizeof(mine.function), "%s", step->function);
     rf_update_settings settings = { 0 };
     describe_step(step, &settings);
-    mine.settings = settings.hash;
+    step->mine.settings = settings.hash;
+    step->mine.result = prepared < 0 ? prepared : RF_OK;
+    step->mine.stop = stop;
     mail m;
     rf_result r = mail_create(s, &m);
     if (r >= 0)
-        r = reports_exchange(s, step, &mine, &m, prepared);
+        r = reports_exchange(s, step, &m, prepared);
     else
         rf_strategy_fail(s, r);
-    mail_free(&m);
+    rf_arena_free(&m.room);
     return r;
 }
 
@@ -186,11 +167,6 @@ rf_result rf_strategy_any(rf_strategy *s, bool mine, bool *any)
     for (uint32_t k = 0; r >= 0 && k < s->members.world.size; k++) *any |= all[k] != 0;
     rf_free(all);
     return r;
-}
-
-rf_result rf_strategy_give_up(rf_strategy *s, rf_result result)
-{
-    return rf_strategy_fail_in_job(s, result);
 }
 
 /* ---- public ---- */

@@ -2,16 +2,14 @@
 /* One step on all replicas. */
 #include <inttypes.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/params.h"
 #include "base/profiler.h"
 #include "replica/internal.h"
-#include "replica/schedule/runner.h"
 #include "replica/step/function.h"
-#include "replica/step/report.h"
 #include "replica/step/signature.h"
-#include "replica/store/check.h"
 #include "replica/store/copying.h"
 #include "replica/update/update.h"
 
@@ -307,6 +305,8 @@ static rf_result run_submit_held(run *x)
     rf_submission_batch *group = &x->function->group;
     for (uint32_t u = 0; u < x->signature->updates.count; u++)
         rf_update_begin(&x->signature->updates.items[u], x->total);
+    x->signature->refresh.due = x->strategy->store.weight_copies.stale;
+    if (x->signature->reads_weight_copies) x->strategy->store.weight_copies.stale = false;
     rf_submission_batch_hold(group, x->strategy, x->function->frames, run_holds(x));
     return rf_submission_batch_end(group, x->strategy, run_submit(x));
 }
@@ -381,12 +381,13 @@ static rf_result run_prepare(run *x, rf_step_intent *step)
     RF_TRY(check_indices(x));
     step->signature = x->signature;
     RF_TRY(split_together(x, step));
-    step->seed = x->signature->hosts[RF_HOST_RANDOM] ? s->seed : 0;
-    step->examples = x->total;
-    step->first_row = x->batch->first_row;
-    step->rows = 0;
-    for (uint32_t r = 0; !is_slice(x->batch) && r < s->members.first; r++) step->first_row += x->function->examples[r];
-    for (uint32_t r = 0; r < s->members.num_local; r++) step->rows += x->examples[r];
+    step->mine.seed = x->signature->hosts[RF_HOST_RANDOM] ? s->seed : 0;
+    step->mine.examples = x->total;
+    step->mine.first_row = x->batch->first_row;
+    step->mine.rows = 0;
+    for (uint32_t r = 0; !is_slice(x->batch) && r < s->members.first; r++)
+        step->mine.first_row += x->function->examples[r];
+    for (uint32_t r = 0; r < s->members.num_local; r++) step->mine.rows += x->examples[r];
     RF_TRY(check_assigned(x));
     RF_TRY(rf_signature_prepare(x->function, x->signature));
     const uint64_t begin = rf_span_begin();
@@ -400,9 +401,11 @@ static rf_result run_prepare(run *x, rf_step_intent *step)
 static rf_result run_function(run *x)
 {
     rf_strategy *s = x->strategy;
-    rf_step_intent step = { .function = x->function->name,
-                            .number = x->function->step,
-                            .counts = x->function->examples };
+    rf_step_intent step;
+    memset(&step, 0, sizeof(step)); /* padding of what is told travels, too */
+    step.mine.number = x->function->step;
+    step.counts = x->function->examples;
+    snprintf(step.mine.function, sizeof(step.mine.function), "%s", x->function->name);
     do RF_TRY(rf_strategy_report(s, &step, run_prepare(x, &step)));
     while (step.again);
     for (uint32_t r = 0; r < s->members.num_replicas; r++) x->active += x->function->examples[r] > 0;

@@ -2,7 +2,6 @@
 /* A function for one kind of input: found or traced, and compiled for each replica. */
 #include <string.h>
 
-#include "replica/exchange/staging.h"
 #include "replica/internal.h"
 #include "replica/step/function.h"
 #include "replica/step/signature.h"
@@ -133,7 +132,7 @@ static rf_result ready_exchange(rf_strategy *s, const rf_signature *sig)
         const rf_update *update = &sig->updates.items[u];
         stages = stages || !rf_update_facts_of(update).imported || update->updater->params.whole_matrix;
     }
-    return stages ? rf_staging_ensure(s) : RF_OK;
+    return stages ? rf_staging_ensure(s, &s->exchange.trained, s->store.trainable.values.capacity) : RF_OK;
 }
 
 static rf_result ready_updaters(rf_strategy *s, rf_signature *sig)
@@ -160,14 +159,7 @@ static rf_result hand_out(const rf_step_stage *stage, const rf_step_schedule_run
     return RF_OK;
 }
 
-static rf_result append_sums(rf_function *f, rf_signature *sig)
-{
-    rf_program *program;
-    RF_TRY(rf_replica_context(f->strategy, 0, rf_signature_program(f, sig, 0, &program)));
-    return rf_step_sums_append(&sig->schedule, &sig->sums, program);
-}
-
-static rf_result append_step(rf_function *f, rf_signature *sig)
+rf_result rf_signature_append_stages(rf_signature *sig, const rf_program_sum *sums, uint32_t num_sums)
 {
     static const rf_stage_action results = { .name = "results", .host = hand_out };
     rf_step_schedule *schedule = &sig->schedule;
@@ -177,7 +169,8 @@ static rf_result append_step(rf_function *f, rf_signature *sig)
                                  .piece = sig->sums.elements > 0 ? RF_PIECE_PART : RF_PIECE_WHOLE,
                                  .after = RF_AFTER_NOTHING };
     const rf_step_stage out = { .op = RF_STAGE_HOST, .action = &results };
-    if (sig->sums.elements > 0) RF_TRY(append_sums(f, sig));
+    RF_TRY(rf_signature_append_refresh(sig));
+    if (sig->sums.elements > 0) RF_TRY(rf_step_sums_append(schedule, &sig->sums, sums, num_sums));
     if (!sig->overlaps) RF_TRY(rf_step_schedule_append(schedule, &step, NULL));
     for (uint32_t u = 0; u < sig->updates.count; u++) RF_TRY(rf_update_append_joined(schedule, &sig->updates.items[u]));
     if (!sig->overlaps) RF_TRY(rf_step_schedule_append(schedule, &out, NULL));
@@ -186,26 +179,37 @@ static rf_result append_step(rf_function *f, rf_signature *sig)
     return rf_assignments_append(schedule, &sig->assignments);
 }
 
-static rf_result signature_rebuild(rf_function *f, rf_signature *sig)
+rf_result rf_signature_prepare_updates(rf_function *f, rf_signature *sig)
 {
-    rf_strategy *s = f->strategy;
-    RF_TRY(rf_strategy_wait(s));
-    for (uint32_t half = 0; half < 2; half++)
-        for (uint32_t i = 0; i < f->params.num_outputs; i++) RF_TRY(rf_per_replica_detach(&f->results[half][i]));
-    drop_programs(sig, s->members.num_local);
-    if (!sig->programs) sig->programs = RF_NEW_ARRAY(rf_program *, s->members.num_local);
-    if (!sig->programs) return RF_ERROR_OUT_OF_HOST_MEMORY;
     const bool by_bucket =
         sig->updates.count == 1 && sig->sums.elements == 0 && rf_update_can_overlap(&sig->updates.items[0]);
     const rf_traced_states traced = { sig->graph, sig->states.items, sig->states.count };
     sig->overlaps = false;
-    sig->schedule.strategy = s;
+    sig->schedule.strategy = f->strategy;
     for (uint32_t u = 0; u < sig->updates.count; u++) {
         rf_update *update = &sig->updates.items[u];
         RF_TRY(rf_update_prepare(update, &traced, by_bucket, rf_submission_batch_most(&f->group)));
         sig->overlaps = update->overlap.overlaps; /* only one that is alone does */
     }
-    RF_TRY(append_step(f, sig));
+    return RF_OK;
+}
+
+static rf_result signature_rebuild(rf_function *f, rf_signature *sig)
+{
+    rf_strategy *s = f->strategy;
+    RF_TRY(rf_function_detach_results(f));
+    drop_programs(sig, s->members.num_local);
+    if (!sig->programs) sig->programs = RF_NEW_ARRAY(rf_program *, s->members.num_local);
+    if (!sig->programs) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    RF_TRY(rf_signature_prepare_updates(f, sig));
+    rf_program *program;
+    const rf_program_sum *sums = NULL;
+    uint32_t num_sums = 0;
+    if (sig->sums.elements > 0) {
+        RF_TRY(rf_replica_context(s, 0, rf_signature_program(f, sig, 0, &program)));
+        sums = rf_program_sums(program, &num_sums);
+    }
+    RF_TRY(rf_signature_append_stages(sig, sums, num_sums));
     return rf_step_schedule_build(&sig->schedule);
 }
 
@@ -222,7 +226,7 @@ rf_result rf_signature_prepare(rf_function *f, rf_signature *sig)
         sig->generation = now;
         sig->prepared = true;
     }
-    return sig->reads_weight_copies ? rf_weight_copies_refresh(f->strategy) : RF_OK;
+    return RF_OK;
 }
 
 static rf_location state_location(const rf_state_ref *ref, uint32_t index)

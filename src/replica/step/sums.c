@@ -2,7 +2,6 @@
 #include "replica/step/sums.h"
 
 #include "graph/batch_dims.h"
-#include "replica/exchange/staging.h"
 
 static bool sums_replicas(const rf_node_info *node)
 {
@@ -59,7 +58,7 @@ rf_result rf_step_sums_ensure(rf_strategy *s, uint64_t elements)
         RF_TRY(rf_flat_grow(s, &s->store.summands, elements, 0));
         RF_TRY(rf_flat_grow(s, &s->store.sums, elements, 0));
     }
-    return rf_staging_ensure_sums(s);
+    return rf_staging_ensure(s, &s->exchange.summed, s->store.sums.capacity);
 }
 
 /* ---- stages ---- */
@@ -75,17 +74,17 @@ static rf_result append_part(rf_step_schedule *schedule, uint32_t part, const rf
     const rf_stage_exchange sum = { .name = "sum",
                                     .segments = segments,
                                     .num_segments = count,
-                                    .from = { &s->store.summands, &s->exchange.sum_download },
-                                    .to = { &s->store.sums, &s->exchange.sum_upload },
+                                    .from = { &s->store.summands, &s->exchange.summed.down },
+                                    .to = { &s->store.sums, &s->exchange.summed.up },
                                     .on = RF_ON_ACTIVE };
     RF_TRY(rf_step_schedule_append(schedule, &step, NULL));
     return rf_step_schedule_append_exchange(schedule, &sum, &step);
 }
 
-rf_result rf_step_sums_append(rf_step_schedule *schedule, rf_step_sums *sums, const rf_program *program)
+rf_result rf_step_sums_append(rf_step_schedule *schedule, rf_step_sums *sums, const rf_program_sum *list,
+                              uint32_t count)
 {
-    uint32_t count, first = 0;
-    const rf_program_sum *list = rf_program_sums(program, &count);
+    uint32_t first = 0;
     sums->segments = RF_NEW_ARRAY(rf_segment, count);
     if (!sums->segments) return RF_ERROR_OUT_OF_HOST_MEMORY;
     for (uint32_t i = 0; i < count; i++)

@@ -23,8 +23,9 @@ uint64_t rf_step_sums_elements(const rf_strategy *strategy, const rf_graph *grap
 rf_result rf_step_sums_check(rf_graph *graph);
 /* Makes the room; raises the strategy's generation where arrays move. */
 rf_result rf_step_sums_ensure(rf_strategy *strategy, uint64_t elements);
-/* After that: the parts of the step that end with sums, and these. `program` is a replica's: all have the same sums. */
-rf_result rf_step_sums_append(rf_step_schedule *schedule, rf_step_sums *sums, const rf_program *program);
+/* After that: the parts of the step that end with sums, and these. */
+rf_result rf_step_sums_append(rf_step_schedule *schedule, rf_step_sums *sums, const rf_program_sum *list,
+                              uint32_t count);
 /* No schedule has stages of it. */
 void rf_step_sums_unprepare(rf_step_sums *sums);
 

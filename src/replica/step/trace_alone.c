@@ -29,10 +29,7 @@ rf_result rf_trace_alone(rf_strategy *strategy, const char *name, rf_result (*bo
         *out = signature->graph;
         signature->graph = NULL;
     }
-    rf_free(t.gradients.items);
-    rf_free(t.passed_over.items);
-    rf_examples_map_free(&t.examples);
-    rf_free(t.divisors.items);
+    rf_trace_free(&t);
     rf_signature_free(signature, 0);
     return r;
 }

@@ -47,21 +47,31 @@ rf_result rf_trace_returned(rf_trace *t, rf_result returned, uint64_t before)
     return rf_error_of_user(returned, before, "the step");
 }
 
+/* Where all that the step is for stands. *out is freed with rf_free(). */
+static rf_result list_roots(rf_signature *sig, uint32_t num_outputs, rf_value ***out, uint32_t *count)
+{
+    uint32_t most = num_outputs + sig->assignments.count;
+    for (uint32_t u = 0; u < sig->updates.count; u++) most += sig->updates.items[u].count;
+    rf_value **roots = *out = RF_NEW_ARRAY(rf_value *, most);
+    if (!roots) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    for (uint32_t i = 0; i < num_outputs; i++) *roots++ = &sig->outputs[i];
+    for (uint32_t i = 0; i < sig->assignments.count; i++) *roots++ = &sig->assignments.items[i].value;
+    for (uint32_t u = 0; u < sig->updates.count; u++)
+        for (uint32_t i = 0; i < sig->updates.items[u].count; i++) *roots++ = &sig->updates.items[u].gradients[i];
+    *count = most;
+    return RF_OK;
+}
+
 /* From here on equal expressions are one: what is differentiated has been. */
 static rf_result share_equal(rf_signature *sig, uint32_t num_outputs)
 {
-    rf_value *map = RF_NEW_ARRAY(rf_value, sig->graph->values.count);
+    rf_value **roots, *map = RF_NEW_ARRAY(rf_value, sig->graph->values.count);
+    uint32_t count = 0;
     if (!map) return RF_ERROR_OUT_OF_HOST_MEMORY;
-    const rf_result r = rf_graph_merge_common(sig->graph, map);
-    for (uint32_t i = 0; i < num_outputs; i++) sig->outputs[i] = map[sig->outputs[i]];
-    for (uint32_t u = 0; u < sig->updates.count; u++) {
-        const rf_update *update = &sig->updates.items[u];
-        for (uint32_t i = 0; i < update->count; i++) update->gradients[i] = map[update->gradients[i]];
-    }
-    for (uint32_t i = 0; i < sig->assignments.count; i++) {
-        rf_assignment *a = &sig->assignments.items[i];
-        a->value = map[a->value];
-    }
+    rf_result r = list_roots(sig, num_outputs, &roots, &count);
+    if (r >= 0) r = rf_graph_merge_common(sig->graph, map);
+    for (uint32_t i = 0; r >= 0 && i < count; i++) *roots[i] = map[*roots[i]];
+    rf_free(roots);
     rf_free(map);
     return r;
 }
@@ -110,19 +120,17 @@ static rf_result use_weight_copies(rf_trace *t)
 }
 
 /* Which batches all that the step is for fits. */
-static rf_result check_batches(const rf_signature *sig, uint32_t num_outputs)
+static rf_result check_batches(rf_signature *sig, uint32_t num_outputs)
 {
-    uint32_t count = num_outputs + sig->assignments.count;
-    for (uint32_t u = 0; u < sig->updates.count; u++) count += sig->updates.items[u].count;
-    rf_value *roots = RF_NEW_ARRAY(rf_value, count);
-    if (!roots) return RF_ERROR_OUT_OF_HOST_MEMORY;
-    count = 0;
-    for (uint32_t i = 0; i < num_outputs; i++) roots[count++] = sig->outputs[i];
-    for (uint32_t i = 0; i < sig->assignments.count; i++) roots[count++] = sig->assignments.items[i].value;
-    for (uint32_t u = 0; u < sig->updates.count; u++)
-        for (uint32_t i = 0; i < sig->updates.items[u].count; i++) roots[count++] = sig->updates.items[u].gradients[i];
-    const rf_result r = rf_graph_check_batches(sig->graph, roots, count);
+    rf_value **roots, *values = NULL;
+    uint32_t count;
+    rf_result r = list_roots(sig, num_outputs, &roots, &count);
+    if (r >= 0) values = RF_NEW_ARRAY(rf_value, count);
+    if (r >= 0 && !values) r = RF_ERROR_OUT_OF_HOST_MEMORY;
+    for (uint32_t i = 0; r >= 0 && i < count; i++) values[i] = *roots[i];
+    if (r >= 0) r = rf_graph_check_batches(sig->graph, values, count);
     rf_free(roots);
+    rf_free(values);
     return r;
 }
 
@@ -154,6 +162,14 @@ static rf_result trace_step(rf_trace *t)
     return RF_OK;
 }
 
+void rf_trace_free(rf_trace *t)
+{
+    rf_free(t->gradients.items);
+    rf_free(t->passed_over.items);
+    rf_examples_map_free(&t->examples);
+    rf_free(t->divisors.items);
+}
+
 rf_result rf_trace_run(rf_function *function, rf_signature *signature)
 {
     rf_strategy *s = function->strategy;
@@ -162,9 +178,6 @@ rf_result rf_trace_run(rf_function *function, rf_signature *signature)
     };
     const rf_result r = trace_step(&t);
     if (signature->graph) signature->graph->trace = NULL;
-    rf_free(t.gradients.items);
-    rf_free(t.passed_over.items);
-    rf_examples_map_free(&t.examples);
-    rf_free(t.divisors.items);
+    rf_trace_free(&t);
     return r;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The wait for a copy of the state that is being made. */
+/* The wait for a copy of the state that is being made (../strategy.c). */
 #ifndef RF_REPLICA_STORE_COPYING_H
 #define RF_REPLICA_STORE_COPYING_H
 
@@ -16,8 +16,6 @@ typedef struct rf_copying {
 
 rf_result rf_copying_init(rf_copying *copying);
 void rf_copying_free(rf_copying *copying);
-void rf_copying_begin(rf_copying *copying);
-void rf_copying_end(rf_copying *copying); /* by another thread */
 /* Whether trainable variables and slots must not change yet. */
 bool rf_strategy_is_copied(rf_strategy *strategy);
 /* Waits until they may change. Called before every update that is submitted. */

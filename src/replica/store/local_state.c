@@ -52,9 +52,7 @@ rf_result rf_local_state_create_table(rf_strategy *s, const rf_array *array, con
                "%s: %llu bytes are no table of words", name, (unsigned long long)rf_tensor_bytes(&desc));
     RF_TRY(rf_local_state_create(s, (uint32_t)words, name, out));
     (*out)->desc = desc;
-    rf_result r = RF_OK;
-    for (uint32_t i = 0; r >= 0 && i < s->members.num_local; i++)
-        r = rf_replica_context(s, i, rf_flat_write(&(*out)->values, i, 0, words, array->data));
+    const rf_result r = rf_flat_write_same(s, &(*out)->values, 0, words, array->data);
     if (r < 0) rf_local_state_destroy(out);
     return r;
 }
@@ -66,40 +64,40 @@ void rf_local_state_destroy(rf_local_state **state)
     *state = NULL;
 }
 
+static rf_result wait_for(const rf_local_state *state)
+{
+    RF_TRY(rf_strategy_wait(state->strategy));
+    return rf_strategy_status(state->strategy);
+}
+
 rf_result rf_local_state_read_local(rf_local_state *state, float *values)
 {
-    rf_strategy *s = state->strategy;
-    RF_TRY(rf_strategy_wait(s));
-    RF_TRY(rf_strategy_status(s));
-    for (uint32_t r = 0; r < s->members.num_local; r++)
-        RF_TRY(rf_flat_read(&state->values, r, 0, state->count, values + (size_t)r * state->count));
-    return RF_OK;
+    RF_TRY(wait_for(state));
+    return rf_flat_read_local(state->strategy, &state->values, 0, state->count, values);
 }
 
 rf_result rf_local_state_read(rf_local_state *state, float *values)
 {
-    rf_strategy *s = state->strategy;
-    if (s->members.world.size == 1) return rf_local_state_read_local(state, values);
-    float *mine = RF_NEW_ARRAY(float, (size_t)s->members.num_local * state->count);
-    rf_result r = mine ? rf_local_state_read_local(state, mine) : RF_ERROR_OUT_OF_HOST_MEMORY;
-    rf_strategy_fail_in_job(s, r);
-    if (r >= 0)
-        r = rf_world_gather_replicas(&s->members.world, state->name, mine, values, state->count * sizeof(float));
-    rf_free(mine);
-    return r;
+    RF_TRY(wait_for(state));
+    return rf_flat_gather(state->strategy, state->name, &state->values, 0, state->count, values);
 }
 
 rf_result rf_local_state_reset(rf_local_state *state)
 {
-    RF_TRY(rf_strategy_wait(state->strategy));
-    RF_TRY(rf_strategy_status(state->strategy));
-    float *zeros = RF_NEW_ARRAY(float, state->count);
-    if (!zeros) return RF_ERROR_OUT_OF_HOST_MEMORY;
-    rf_result result = RF_OK;
-    for (uint32_t r = 0; result >= 0 && r < state->strategy->members.num_local; r++)
-        result = rf_flat_write(&state->values, r, 0, state->count, zeros);
-    rf_free(zeros);
-    return result;
+    RF_TRY(wait_for(state));
+    return rf_flat_clear(state->strategy, &state->values, 0, state->count);
+}
+
+rf_result rf_local_state_read_first(rf_local_state *state, float *values)
+{
+    RF_TRY(wait_for(state));
+    return rf_flat_read(&state->values, 0, 0, state->count, values);
+}
+
+rf_result rf_local_state_write_same(rf_local_state *state, const float *values)
+{
+    RF_TRY(wait_for(state));
+    return rf_flat_write_same(state->strategy, &state->values, 0, state->count, values);
 }
 
 uint32_t rf_local_state_count(const rf_local_state *state)
@@ -109,9 +107,8 @@ uint32_t rf_local_state_count(const rf_local_state *state)
 
 rf_result rf_local_state_write(rf_local_state *state, const float *values)
 {
-    rf_strategy *s = state->strategy;
-    RF_TRY(rf_strategy_wait(s));
-    RF_TRY(rf_strategy_status(s));
+    const rf_strategy *s = state->strategy;
+    RF_TRY(wait_for(state));
     for (uint32_t r = 0; r < s->members.num_local; r++)
         RF_TRY(
             rf_flat_write(&state->values, r, 0, state->count, values + (size_t)(s->members.first + r) * state->count));

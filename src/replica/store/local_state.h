@@ -16,5 +16,8 @@ struct rf_local_state {
 
 rf_local_state *rf_local_state_retain(rf_local_state *state);
 void rf_local_state_release(rf_local_state *state);
+/* For states that all replicas have alike. */
+rf_result rf_local_state_read_first(rf_local_state *state, float *values);
+rf_result rf_local_state_write_same(rf_local_state *state, const float *values);
 
 #endif

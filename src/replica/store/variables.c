@@ -36,9 +36,7 @@ static rf_result write_all(const rf_variable *v, const float *values, uint64_t c
 {
     rf_store *store = rf_variable_store(v);
     if (v->trainable) v->strategy->store.weight_copies.stale = true;
-    for (uint32_t r = 0; r < v->strategy->members.num_local; r++)
-        RF_TRY(rf_flat_write(&store->values, r, v->offset, count, values));
-    return RF_OK;
+    return rf_flat_write_same(v->strategy, &store->values, v->offset, count, values);
 }
 
 /* The first hole that variables which are gone have left and that is long enough, else the end; *index is its place in
@@ -68,15 +66,8 @@ static rf_result place_variable(rf_variable *v, const float *values)
     RF_TRY(rf_strategy_wait(s));
     RF_TRY(write_all(v, values, padded));
     if (v->trainable) {
-        float *zeros = RF_NEW_ARRAY(float, padded);
-        if (!zeros) return RF_ERROR_OUT_OF_HOST_MEMORY;
-        rf_result r = RF_OK;
-        for (uint32_t i = 0; r >= 0 && i < s->members.num_local; i++)
-            r = rf_flat_write(&s->store.gradients, i, v->offset, padded, zeros);
-        rf_free(zeros);
-        RF_TRY(r);
-        if (s->exchange.between->fns->forget)
-            s->exchange.between->fns->forget(s->exchange.between, rf_variable_span(v));
+        RF_TRY(rf_flat_clear(s, &s->store.gradients, v->offset, padded));
+        rf_exchange_forget(&s->exchange.between, rf_variable_span(v));
     }
     if (store->used < v->offset + padded) store->used = v->offset + padded;
     rf_variable **place = &store->variables.items[index];

@@ -13,7 +13,7 @@ struct rf_variable {
     rf_shape shape;
     uint64_t count, offset; /* elements */
     bool trainable;
-    bool has_copy; /* see shadows.h */
+    bool has_copy; /* see weight_copies_16bit.h */
     bool frozen;   /* by its layer: models leave it out of what they train */
     bool served;   /* parameter servers add up what steps assign to it */
     uint64_t run;  /* of the updater: the latest that updated it */
@@ -38,5 +38,12 @@ static inline rf_range rf_variable_span(const rf_variable *v)
     return (rf_range){ v->offset, v->offset + rf_align_up(v->count, v->strategy->store.alignment) };
 }
 void rf_variables_sort(rf_variable **variables, uint32_t count); /* by offset */
+
+/* ---- check.c ---- */
+/* Compares the replicas when a comparison is due. Called before every step that updates. */
+rf_result rf_strategy_check_if_due(rf_strategy *strategy);
+/* Hash of floats by their bits. Arrays of one length that differ in a single float always have different ones. Not for
+ * adversaries. */
+uint64_t rf_hash_floats(const float *values, uint64_t count);
 
 #endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "replica/update/assign.h"
 
-#include "replica/exchange/staging.h"
 #include "replica/store/variables.h"
 
 const rf_stage_action rf_assign_action = { .name = "assign" };
@@ -9,11 +8,8 @@ const rf_stage_action rf_assign_action = { .name = "assign" };
 rf_result rf_assignments_ensure(rf_strategy *s)
 {
     const uint64_t capacity = s->store.fixed.values.capacity;
-    if (s->store.assigned.capacity != capacity) {
-        RF_TRY(rf_strategy_wait(s));
-        RF_TRY(rf_flat_grow(s, &s->store.assigned, capacity, 0));
-    }
-    return rf_staging_ensure_fixed(s);
+    RF_TRY(rf_flat_fit(s, &s->store.assigned, capacity));
+    return rf_staging_ensure(s, &s->exchange.fixed, capacity);
 }
 
 /* Insertion sort: lists come in creation order as a rule. */
@@ -44,8 +40,8 @@ static rf_result append_sum(rf_step_schedule *schedule, const rf_segment *segmen
     const rf_stage_exchange sum = { .name = "assign",
                                     .segments = segments,
                                     .num_segments = count,
-                                    .from = { &s->store.assigned, &s->exchange.fixed_download },
-                                    .to = { &s->store.fixed.values, &s->exchange.fixed_upload },
+                                    .from = { &s->store.assigned, &s->exchange.fixed.down },
+                                    .to = { &s->store.fixed.values, &s->exchange.fixed.up },
                                     .on = on };
     return count > 0 ? rf_step_schedule_append_exchange(schedule, &sum, &(rf_step_stage){ .when = 0 }) : RF_OK;
 }

@@ -21,42 +21,22 @@
 
 /* ---- the state ---- */
 
-static rf_result write_all(rf_local_state *state, const float *values)
-{
-    const uint32_t replicas = state->strategy->members.num_replicas;
-    float *all = RF_NEW_ARRAY(float, (size_t)replicas * state->count);
-    if (!all) return RF_ERROR_OUT_OF_HOST_MEMORY;
-    for (uint32_t r = 0; r < replicas; r++) memcpy(all + (size_t)r * state->count, values, state->count * sizeof(*all));
-    const rf_result result = rf_local_state_write(state, all);
-    rf_free(all);
-    return result;
-}
-
-/* All replicas have the same. */
-static rf_result read_one(rf_local_state *state, float *values)
-{
-    rf_strategy *s = state->strategy;
-    RF_TRY(rf_strategy_wait(s));
-    RF_TRY(rf_strategy_status(s));
-    return rf_flat_read(&state->values, 0, 0, state->count, values);
-}
-
 rf_result rf_updater_write_scale(rf_updater *u, float scale, uint32_t finite)
 {
     RF_TRY(rf_updater_settle(u));
     const float tally[RF_SCALE_TALLY] = {
         [RF_SCALE_INVERSE] = 1.0f / scale, [RF_SCALE_FINITE] = (float)finite, [RF_SCALE_SKIPPED] = u->scaling.skipped
     };
-    RF_TRY(write_all(u->scaling.scale, &scale));
-    return write_all(u->scaling.tally, tally);
+    RF_TRY(rf_local_state_write_same(u->scaling.scale, &scale));
+    return rf_local_state_write_same(u->scaling.tally, tally);
 }
 
 rf_result rf_updater_read_scale(rf_updater *u, float *scale, uint32_t *finite, uint64_t *skipped)
 {
     float tally[RF_SCALE_TALLY];
     RF_TRY(rf_updater_settle(u));
-    RF_TRY(read_one(u->scaling.scale, scale));
-    RF_TRY(read_one(u->scaling.tally, tally));
+    RF_TRY(rf_local_state_read_first(u->scaling.scale, scale));
+    RF_TRY(rf_local_state_read_first(u->scaling.tally, tally));
     *finite = (uint32_t)tally[RF_SCALE_FINITE];
     *skipped = (uint64_t)tally[RF_SCALE_SKIPPED];
     return RF_OK;
@@ -84,34 +64,24 @@ static void learn_skipped(rf_updater *u, float skipped)
     u->scaling.skipped = skipped;
 }
 
-static void forget_oldest(rf_updater *u)
-{
-    u->scaling.pending--;
-    for (uint32_t i = 0; i < u->scaling.pending; i++) {
-        u->scaling.frames[i] = u->scaling.frames[i + 1];
-        u->scaling.tickets[i] = u->scaling.tickets[i + 1];
-    }
-}
-
 rf_result rf_updater_learn_pending(rf_updater *u, uint32_t most)
 {
     rf_gpu_device *device = u->strategy->members.replicas[0].device;
-    while (u->scaling.pending > 0) {
-        const uint64_t ticket = u->scaling.tickets[0];
-        if (!rf_gpu_is_done(device, ticket)) {
+    for (; u->scaling.pending > 0; u->scaling.pending--) {
+        const rf_pending_update oldest = u->scaling.updates[0];
+        if (!rf_gpu_is_done(device, oldest.ticket)) {
             if (u->scaling.pending < most) return RF_OK;
-            RF_TRY(rf_replica_context(u->strategy, 0, rf_gpu_wait(device, ticket, RF_GPU_TIMEOUT_NS)));
+            RF_TRY(rf_replica_context(u->strategy, 0, rf_gpu_wait(device, oldest.ticket, RF_GPU_TIMEOUT_NS)));
         }
-        learn_skipped(u, ((const float *)rf_frame_result(u->scaling.frames[0], 0))[1]);
-        forget_oldest(u);
+        learn_skipped(u, ((const float *)rf_frame_result(oldest.frame, 0))[1]);
+        memmove(u->scaling.updates, u->scaling.updates + 1, (u->scaling.pending - 1) * sizeof(oldest));
     }
     return RF_OK;
 }
 
 void rf_updater_add_pending(rf_updater *u, rf_frame *frame, uint64_t ticket)
 {
-    u->scaling.frames[u->scaling.pending] = frame;
-    u->scaling.tickets[u->scaling.pending++] = ticket;
+    u->scaling.updates[u->scaling.pending++] = (rf_pending_update){ frame, ticket };
 }
 
 rf_result rf_updater_settle(rf_updater *u)
@@ -119,59 +89,15 @@ rf_result rf_updater_settle(rf_updater *u)
     float tally[RF_SCALE_TALLY];
     if (u->scaling.pending == 0) return RF_OK;
     u->scaling.pending = 0;
-    RF_TRY(read_one(u->scaling.tally, tally));
+    RF_TRY(rf_local_state_read_first(u->scaling.tally, tally));
     learn_skipped(u, tally[RF_SCALE_SKIPPED]);
     return RF_OK;
 }
 
-/* Numbers of update number `iteration`. Any two that may be made next have places of their own. */
-static float *row_of(const rf_update *update, uint32_t hyper, uint64_t iteration)
-{
-    const size_t row = (size_t)hyper * update->num_rows + iteration % update->num_rows;
-    return update->hypers + row * update->updater->params.hyper_count;
-}
+/* ---- programs ---- */
 
-/* The update that comes next where so many of the pending ones are skipped. */
-static uint64_t next_iteration(const rf_updater *u, uint32_t skipped)
-{
-    return u->iterations > skipped ? u->iterations - skipped : 0;
-}
-
-void rf_update_compute_rows(rf_update *update)
-{
-    const rf_updater *u = update->updater;
-    if (update->numbers_version != u->numbers_version || update->rows_divisor != update->divisor)
-        memset(update->rows_made, 0, update->num_rows * sizeof(update->rows_made[0]));
-    update->numbers_version = u->numbers_version;
-    update->rows_divisor = update->divisor;
-    for (uint32_t skipped = 0; skipped <= u->scaling.pending; skipped++) {
-        const uint64_t iteration = next_iteration(u, skipped);
-        uint64_t *made = &update->rows_made[iteration % update->num_rows];
-        if (*made == iteration + 1) continue;
-        for (uint32_t i = 0; i < update->num_hypers; i++) {
-            u->params.hyper(u->params.user, iteration, 0, update->hyper_groups[i], row_of(update, i, iteration));
-            rf_update_weigh_numbers(update, row_of(update, i, iteration));
-        }
-        *made = iteration + 1;
-    }
-}
-
-void rf_update_fill_rows(const rf_update *update, rf_frame *frame)
-{
-    const rf_updater *u = update->updater;
-    const size_t count = u->params.hyper_count;
-    for (uint32_t i = 0; i < update->num_hypers; i++) {
-        float *rows = rf_frame_host(frame, i);
-        if (!rows) continue;
-        for (uint32_t skipped = 0; skipped <= u->scaling.pending; skipped++)
-            memcpy(rows + skipped * count, row_of(update, i, next_iteration(u, skipped)), count * sizeof(*rows));
-        rows[update->num_rows * count] = u->scaling.skipped;
-    }
-}
-
-/* ---- decided by the host ---- */
-
-rf_dtype rf_update_wire(const rf_update *update)
+/* The type that sums are rounded to on their way. */
+static rf_dtype wire_type(const rf_update *update)
 {
     const rf_strategy *s = update->updater->strategy;
     if (s->members.world.size == 1) return RF_F32;
@@ -179,20 +105,19 @@ rf_dtype rf_update_wire(const rf_update *update)
     return s->exchange.compression.kind == RF_COMPRESSION_BF16 ? RF_BF16 : RF_F32;
 }
 
-/* ---- programs ---- */
-
-static rf_result list_tally(const rf_update *update, uint32_t index, rf_range_graph *g, rf_value *tally)
+static rf_result list_state(const rf_local_state *state, uint32_t index, rf_range_graph *g, rf_value *out)
 {
-    rf_local_state *state = update->updater->scaling.tally;
-    return rf_range_graph_state(g, state, state->values.buffers[index], 0, RF_SCALE_TALLY, tally);
+    return rf_range_graph_state(g, state, state->values.buffers[index], 0, state->count, out);
 }
 
-static rf_result list_scale(const rf_update *update, uint32_t index, rf_range_graph *g, rf_value *scale,
-                            rf_value *tally)
+static rf_result emit_decision(const rf_update *update, uint32_t index, rf_range_graph *g, rf_value found,
+                               rf_value *decided)
 {
-    rf_local_state *state = update->updater->scaling.scale;
-    RF_TRY(rf_range_graph_state(g, state, state->values.buffers[index], 0, 1, scale));
-    return list_tally(update, index, g, tally);
+    const rf_updater *u = update->updater;
+    rf_value scale, tally;
+    RF_TRY(list_state(u->scaling.scale, index, g, &scale));
+    RF_TRY(list_state(u->scaling.tally, index, g, &tally));
+    return g->graph->core->update.loss_scale(g->graph, &u->params.scaling, scale, tally, found, decided);
 }
 
 static rf_result list_gradients(const rf_update *update, uint32_t index, rf_range_graph *g, const rf_segment *segment,
@@ -206,9 +131,9 @@ static rf_result list_gradients(const rf_update *update, uint32_t index, rf_rang
 static rf_result emit_check(const rf_step_stage *stage, uint32_t index, rf_range_graph *g)
 {
     const rf_update *update = stage->user;
-    const float most = rf_loss_scale_most(rf_update_wire(update), update->updater->strategy->members.num_replicas);
+    const float most = rf_loss_scale_most(wire_type(update), update->updater->strategy->members.num_replicas);
     rf_value tally, x;
-    RF_TRY(list_tally(update, index, g, &tally));
+    RF_TRY(list_state(update->updater->scaling.tally, index, g, &tally));
     for (uint32_t i = 0; i < update->runs.count; i++) {
         RF_TRY(list_gradients(update, index, g, &update->runs.items[i], &x));
         RF_TRY(g->graph->core->update.overflow_check(g->graph, x, tally, most));
@@ -218,8 +143,9 @@ static rf_result emit_check(const rf_step_stage *stage, uint32_t index, rf_range
 
 /* All gradients where the replica has all, alone or because something is computed from whole gradients; else those that
  * it owns. Nothing where it owns nothing. */
-static rf_result emit_unscale(const rf_update *update, uint32_t index, rf_range_graph *g)
+static rf_result emit_unscale(const rf_step_stage *stage, uint32_t index, rf_range_graph *g)
 {
+    const rf_update *update = stage->user;
     const rf_strategy *s = update->updater->strategy;
     const bool all = s->members.num_replicas == 1 || update->transform.graph;
     const rf_segment_list *segments = all ? &update->runs : &update->segments;
@@ -227,7 +153,7 @@ static rf_result emit_unscale(const rf_update *update, uint32_t index, rf_range_
     rf_value tally, x;
     for (uint32_t i = 0; i < update->segments.count; i++)
         owns = owns || rf_segment_is_owned(s, &update->segments.items[i], index);
-    RF_TRY(list_tally(update, index, g, &tally));
+    RF_TRY(list_state(update->updater->scaling.tally, index, g, &tally));
     for (uint32_t i = 0; owns && i < segments->count; i++) {
         if (!all && !rf_segment_is_owned(s, &segments->items[i], index)) continue;
         RF_TRY(list_gradients(update, index, g, &segments->items[i], &x));
@@ -236,29 +162,22 @@ static rf_result emit_unscale(const rf_update *update, uint32_t index, rf_range_
     return RF_OK;
 }
 
-static rf_result emit_unscale_stage(const rf_step_stage *stage, uint32_t index, rf_range_graph *g)
-{
-    return emit_unscale(stage->user, index, g);
-}
-
 /* Every replica is told of the decision, also those that own nothing. */
 static rf_result emit_decide(const rf_step_stage *stage, uint32_t index, rf_range_graph *g)
 {
     const rf_update *update = stage->user;
-    rf_value scale, tally, found, decided;
-    RF_TRY(list_scale(update, index, g, &scale, &tally));
+    rf_value found, decided;
     RF_TRY(rf_graph_host(g->graph, &update->found, (rf_tensor_desc){ RF_F32, RF_SHAPE(1) }, "found", &found));
-    return g->graph->core->update.loss_scale(g->graph, &update->updater->params.scaling, scale, tally, found, &decided);
+    return emit_decision(update, index, g, found, &decided);
 }
 
-rf_result rf_update_emit_decided(const rf_update *update, uint32_t index, rf_range_graph *g, rf_value *decided)
+rf_result rf_update_emit_decided(const rf_step_stage *stage, uint32_t index, rf_range_graph *g, rf_value *decided)
 {
     const float none = 0;
-    rf_value scale, tally, found;
-    RF_TRY(emit_unscale(update, index, g));
-    RF_TRY(list_scale(update, index, g, &scale, &tally));
+    rf_value found;
+    RF_TRY(emit_unscale(stage, index, g));
     RF_TRY(rf_graph_constant(g->graph, (rf_tensor_desc){ RF_F32, RF_SHAPE(1) }, &none, &found));
-    return g->graph->core->update.loss_scale(g->graph, &update->updater->params.scaling, scale, tally, found, decided);
+    return emit_decision(stage->user, index, g, found, decided);
 }
 
 /* ---- stages ---- */
@@ -332,7 +251,7 @@ rf_result rf_update_append_finding(rf_step_schedule *schedule, rf_update *update
 rf_result rf_update_append_unscale(rf_step_schedule *schedule, rf_update *update)
 {
     static const rf_stage_action decide = { .name = "decide whether there is an update", .host = decide_update },
-                                 unscale = { .name = "unscale", .emit = emit_unscale_stage },
+                                 unscale = { .name = "unscale", .emit = emit_unscale },
                                  scale = { .name = "loss scale", .emit = emit_decide, .fill = fill_found };
     rf_step_stage stage = rf_update_stage(update, RF_STAGE_HOST, &decide);
     RF_TRY(rf_step_schedule_append(schedule, &stage, NULL));

@@ -11,6 +11,14 @@
 #include "replica/store/variables.h"
 #include "replica/update/updater.h"
 
+static void set_under_way(rf_copying *copying, bool under_way)
+{
+    pthread_mutex_lock(&copying->mutex);
+    copying->under_way = under_way;
+    pthread_cond_broadcast(&copying->ended);
+    pthread_mutex_unlock(&copying->mutex);
+}
+
 typedef struct copied {
     const float *from; /* mapped memory of a device */
     float *to;
@@ -64,22 +72,18 @@ rf_result rf_state_copy_variable(rf_state_copy *c, const rf_variable *v, rf_rang
 rf_result rf_state_copy_slot(rf_state_copy *c, const rf_updater *u, uint32_t slot, const rf_variable *v, rf_range range,
                              float *to, bool *taken)
 {
-    const rf_strategy *s = c->strategy;
     const uint32_t before = c->ranges.count;
     const rf_range wanted = { v->offset + range.begin, v->offset + range.end };
     uint64_t found = 0;
     for (uint32_t i = 0; i < u->plan.count; i++) {
-        const rf_segment *p = &u->plan.items[i];
-        const uint64_t begin = p->range.begin > wanted.begin ? p->range.begin : wanted.begin;
-        const uint64_t end = p->range.end < wanted.end ? p->range.end : wanted.end;
-        if (begin >= end) continue;
-        if (p->owner != RF_OWNER_ALL && !rf_strategy_is_local(s, p->owner)) break;
-        const rf_gpu_buffer *buffer = u->slots[slot][p->owner == RF_OWNER_ALL ? 0 : p->owner - s->members.first];
-        const float *from = rf_gpu_buffer_mapped(buffer);
+        rf_segment p;
+        if (!rf_segment_clip(&u->plan.items[i], wanted, &p)) continue;
+        const uint32_t index = rf_segment_index(c->strategy, &p);
+        const float *from = index == UINT32_MAX ? NULL : rf_gpu_buffer_mapped(u->slots[slot][index]);
         if (!from) break;
-        RF_TRY(state_copy_add(c, from + p->slot_offset + (begin - p->range.begin), to + (begin - wanted.begin),
-                              end - begin));
-        found += end - begin;
+        const uint64_t count = p.range.end - p.range.begin;
+        RF_TRY(state_copy_add(c, from + p.slot_offset, to + (p.range.begin - wanted.begin), count));
+        found += count;
     }
     *taken = found == range.end - range.begin;
     if (!*taken) c->ranges.count = before;
@@ -93,7 +97,7 @@ rf_result rf_state_copy_begin(rf_state_copy *c)
     RF_TRY(rf_strategy_await_copy(s));
     for (uint32_t r = 0; r < s->members.num_local; r++)
         RF_TRY(rf_replica_context(s, r, rf_gpu_submit_host_flush(s->members.replicas[r].device, &c->tickets[r])));
-    rf_copying_begin(&s->store.copying);
+    set_under_way(&s->store.copying, true);
     return RF_OK;
 }
 
@@ -118,6 +122,6 @@ rf_result rf_state_copy_run(rf_state_copy *c)
     const uint64_t begin = rf_span_begin();
     const rf_result r = state_copy_run(c);
     rf_span_end(begin, "replica", "copy state");
-    rf_copying_end(&c->strategy->store.copying);
+    set_under_way(&c->strategy->store.copying, false);
     return r;
 }

@@ -4,8 +4,50 @@
 #define RF_REPLICA_UPDATE_UPDATE_H
 
 #include "replica/schedule/schedule.h"
-#include "replica/update/overlap_schedule.h"
+#include "replica/store/variables.h"
 #include "replica/update/updater.h"
+
+/* ---- in which order buckets are exchanged while a backward pass goes on ---- */
+
+/* The life of one bucket, in positions of nodes in the step's graph. */
+typedef struct rf_bucket_life {
+    uint32_t ready;    /* after this node its gradients are there */
+    uint32_t last_use; /* the last node that reads one of its variables */
+} rf_bucket_life;
+
+/*
+ * The run has a part for each bucket. After part k, in turn: the reduction of the bucket that is ready starts, values
+ * of the buckets whose turn it is are gathered, reductions whose turn it is are waited for and their updates begin.
+ * Turns after the last part are for what is left.
+ */
+typedef struct rf_overlap_plan {
+    uint32_t num_buckets, num_turns;
+    uint32_t *order; /* [num_buckets]: bucket of each part */
+    uint32_t *part;  /* [num_buckets], by bucket: the reverse */
+    uint32_t
+        *gather; /* [num_buckets], by bucket: turn at which its values are gathered; the update begins one before */
+} rf_overlap_plan;
+
+rf_result rf_overlap_plan_make(const rf_bucket_life *lives, uint32_t num_buckets, rf_arena *arena,
+                               rf_overlap_plan *out);
+
+/* The graph that the gradients are part of, and what stands behind its states. Borrowed. */
+typedef struct rf_traced_states {
+    const rf_graph *graph;
+    const rf_state_ref *states; /* by slot */
+    uint32_t count;
+} rf_traced_states;
+
+/* The buckets of an update and the turns that they are exchanged in. */
+typedef struct rf_overlap_schedule {
+    bool overlaps;             /* the step is submitted in parts */
+    uint32_t *bucket_of;       /* by variable of the update, as given */
+    uint32_t *bucket_of_state; /* by slot of the traced graph; UINT32_MAX: the update has no such variable */
+    uint32_t num_states;
+    rf_overlap_plan plan;
+} rf_overlap_schedule;
+
+/* ---- updates ---- */
 
 /* How the step's gradients are weighed among accumulated ones; HOST slots are those of the signature's graph. */
 typedef struct rf_update_weighing {
@@ -44,6 +86,7 @@ typedef struct rf_update {
     uint64_t transform_hash; /* of its graph */
     rf_update_weighing weighing;
     /* made for the generations of the signature: */
+    rf_arena room;
     rf_update_facts facts;
     rf_variable **sorted;   /* `variables` by offset */
     rf_range *spans;        /* of `sorted` */
@@ -58,11 +101,11 @@ typedef struct rf_update {
     rf_overlap_schedule overlap;
     /* of the run under way, and room: */
     rf_stage_state state;
-    float *hypers;            /* [num_hypers][num_rows][hyper_count] */
-    double *squares;          /* [num_hypers]: sums of squares, of one variable or of all */
-    float *sums;              /* that devices made, segment by segment, block by block */
-    float *gathered;          /* room for as many */
-    double *exact;            /* the same without the limits of floats */
+    float *hypers;   /* [num_hypers][num_rows][hyper_count] */
+    double *squares; /* [num_hypers]: sums of squares, of one variable or of all */
+    float *sums;     /* that devices made, segment by segment, block by block */
+    double *exact;   /* the same without the limits of floats */
+    uint64_t num_sums;
     double reference, factor; /* of the step under way: the unit of divisors, and its own in that */
     double weight, divisor;   /* of all accumulated steps with it: what the host knows, and everything */
     double rows_divisor;      /* that rows were made with */
@@ -71,7 +114,6 @@ typedef struct rf_update {
     uint32_t num_rows;        /* of numbers that each group has, where the device decides */
     uint64_t *rows_made;      /* [num_rows]: 1 + the update that the row is for; 0: none */
     uint64_t numbers_version; /* of the updater, when they were made */
-    uint64_t *counts;         /* [world size] */
 } rf_update;
 
 /* The array that the update is made with, once it is reduced. */
@@ -100,7 +142,7 @@ static inline uint32_t rf_update_when_made(const rf_update *update)
 static inline bool rf_update_is_whole(const rf_update *update, uint32_t hyper)
 {
     const rf_updater_params *p = &update->updater->params;
-    return p->whole_matrix && p->whole_matrix->applies(p->user, update->hyper_groups[hyper]);
+    return p->whole_matrix && update->hyper_groups[hyper] >= p->whole_matrix->first_group;
 }
 
 /* ---- update_build.c ---- */
@@ -115,6 +157,11 @@ rf_result rf_update_prepare(rf_update *update, const rf_traced_states *traced, b
 void rf_update_unprepare(rf_update *update);
 void rf_update_free(rf_update *update);
 
+/* ---- overlap_plan.c ---- */
+/* Pure. */
+rf_result rf_overlap_schedule_make(const rf_update *update, const rf_traced_states *traced, bool overlaps,
+                                   rf_arena *arena, rf_overlap_schedule *out);
+
 /* ---- update_plan.c ---- */
 /* Stages in the submission of the step itself. */
 rf_result rf_update_append_joined(rf_step_schedule *schedule, rf_update *update);
@@ -125,17 +172,13 @@ rf_result rf_update_append(rf_step_schedule *schedule, rf_update *update);
 extern const rf_stage_action rf_update_accumulate_action, rf_update_transform_action, rf_update_apply_action;
 /* The values that an update of one segment reads and changes. */
 typedef struct rf_segment_values {
-    rf_value param, grad, direction, slots[RF_MAX_SLOTS];
-    rf_value *hyper; /* [1 + num_scalars] */
+    rf_value param, grad, direction, slots[RF_MAX_SLOTS], hyper[1 + RF_MAX_SCALARS];
 } rf_segment_values;
-/* Room for `hyper`. */
-rf_result rf_segment_values_init(rf_segment_values *values, const rf_update *update);
-/* HOST values of all groups or variables: programs that read numbers begin with them. */
-rf_result rf_update_list_hosts(const rf_update *update, rf_range_graph *g, rf_segment_values *out);
-rf_result rf_update_list_values(const rf_update *update, uint32_t index, rf_range_graph *g, const rf_segment *segment,
-                                rf_segment_values *out);
-/* Numbers of one of them; HOST slots are in the order of the first calls. */
-rf_result rf_update_list_numbers(const rf_update *update, rf_range_graph *g, uint32_t hyper, rf_value *out);
+typedef rf_result (*rf_segment_emit)(const rf_step_stage *stage, uint32_t index, rf_range_graph *g,
+                                     const rf_segment *segment, const rf_segment_values *values);
+/* A program over those of the segments that the replica owns, which may read numbers. */
+rf_result rf_update_emit_segments(const rf_step_stage *stage, uint32_t index, rf_range_graph *g,
+                                  const rf_segment *segments, uint32_t num_segments, rf_segment_emit emit);
 
 /* ---- update_numbers.c ---- */
 extern const rf_stage_action rf_update_divisor_action, rf_update_numbers_action;
@@ -147,24 +190,17 @@ rf_result rf_update_fill_numbers(const rf_step_stage *stage, uint32_t index, rf_
 void rf_update_begin(rf_update *update, uint64_t examples);
 /* Once the run is under way. */
 extern const rf_stage_action rf_update_count_action;
-
-/* ---- settings.c ---- */
 /* Says which variables it updates, and with which settings. */
 void rf_update_describe(const rf_update *update, rf_update_settings *settings);
 
 /* ---- loss_scale.c ---- */
-/* The type that sums are rounded to on their way. */
-rf_dtype rf_update_wire(const rf_update *update);
 /* Before gradients are exchanged: replicas check what they have; once that has ended: tells the other workers what was
  * found; and once gradients are exchanged: decides, divides the sums by the scale, changes the scale. */
 rf_result rf_update_append_check(rf_step_schedule *schedule, rf_update *update, uint32_t departs);
 rf_result rf_update_append_finding(rf_step_schedule *schedule, rf_update *update);
 rf_result rf_update_append_unscale(rf_step_schedule *schedule, rf_update *update);
 /* Where the device decides: what the update's program does first; *decided is a result of it. */
-rf_result rf_update_emit_decided(const rf_update *update, uint32_t index, rf_range_graph *g, rf_value *decided);
-/* Then: the rows of numbers that it may take. A row is made once, for some take long. */
-void rf_update_compute_rows(rf_update *update);
-void rf_update_fill_rows(const rf_update *update, rf_frame *frame);
+rf_result rf_update_emit_decided(const rf_step_stage *stage, uint32_t index, rf_range_graph *g, rf_value *decided);
 
 /* ---- step_weight.c ---- */
 /* Before anything of a step of so many examples is filled in. */
@@ -177,23 +213,15 @@ rf_result rf_update_take_divisor(rf_update *update, const uint32_t *examples);
 /* Numbers of hyper(), which divides by accumulation_steps, become those for the divisor. */
 void rf_update_weigh_numbers(const rf_update *update, float *values);
 
-/* ---- norm_ratio_update.c, whole_matrix_update.c ---- */
-rf_result rf_update_append_norm_ratios(rf_step_schedule *schedule, rf_update *update);
+/* ---- whole_matrix_update.c ---- */
 rf_result rf_update_append_whole_matrices(rf_step_schedule *schedule, rf_update *update);
 
 /* ---- norms.c ---- */
 /* Norms of reduced gradients: update->squares. */
 rf_result rf_update_append_norms(rf_step_schedule *schedule, rf_update *update);
+/* Ratios of norms, taken in the middle of the update (LAMB). */
+rf_result rf_update_append_norm_ratios(rf_step_schedule *schedule, rf_update *update);
 /* Blocks of a segment that sums are made of: one where the updater has no norm_ratio. */
 uint64_t rf_update_num_blocks(const rf_update *update, const rf_segment *segment);
-float rf_update_pass_scale(uint32_t pass);
-/* Stages that bring sums of squares, `width` for each block, from the devices to update->exact. `program` gives one
- * result for each segment that it makes some of; `collect` calls rf_update_collect_sums(). */
-rf_result rf_update_append_sums(rf_step_schedule *schedule, const rf_step_stage *program,
-                                const rf_stage_action *collect);
-/* The host's part: results for the segments that a replica has made some for, unless others' count. */
-typedef bool (*rf_sum_maker)(const rf_strategy *strategy, const rf_segment *segment, uint32_t index);
-rf_result rf_update_collect_sums(const rf_step_stage *stage, const rf_step_schedule_run *run, uint32_t width,
-                                 rf_sum_maker makes);
 
 #endif

@@ -61,8 +61,7 @@ static rf_result list_ranges(rf_update *update, uint64_t max_segment)
 static rf_result list_buckets(rf_update *update, bool by_bucket)
 {
     const rf_segment_list *segments = &update->segments;
-    update->buckets = RF_NEW_ARRAY(rf_update_bucket, segments->count);
-    if (!update->buckets) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    RF_TRY(RF_ARENA_ARRAY(&update->room, update->buckets, segments->count));
     for (uint32_t i = 0; i < segments->count; i++) {
         if (i == 0 || (by_bucket && segments->items[i].bucket != segments->items[i - 1].bucket))
             update->buckets[update->num_buckets++].segments = &segments->items[i];
@@ -83,21 +82,14 @@ static rf_result list_wholes(rf_update *update)
 
 static rf_result make_room(rf_update *update, const rf_updater *u)
 {
-    const size_t num_numbers = (size_t)rf_updater_num_numbers(u) * update->num_hypers * update->num_rows;
-    uint64_t num_sums = 0;
+    rf_arena *room = &update->room;
     for (uint32_t i = 0; i < update->segments.count; i++)
-        num_sums += (u->params.norm_ratio ? 2 : 1) * rf_update_num_blocks(update, &update->segments.items[i]);
-    update->hypers = RF_NEW_ARRAY(float, num_numbers);
-    update->rows_made = RF_NEW_ARRAY(uint64_t, update->num_rows);
-    update->squares = RF_NEW_ARRAY(double, update->num_hypers);
-    update->sums = RF_NEW_ARRAY(float, num_sums);
-    update->gathered = RF_NEW_ARRAY(float, num_sums);
-    update->exact = RF_NEW_ARRAY(double, num_sums);
-    update->counts = RF_NEW_ARRAY(uint64_t, u->strategy->members.world.size);
-    return update->hypers && update->rows_made && update->squares && update->sums && update->gathered &&
-                   update->exact && update->counts
-               ? RF_OK
-               : RF_ERROR_OUT_OF_HOST_MEMORY;
+        update->num_sums += (u->params.norm_ratio ? 2 : 1) * rf_update_num_blocks(update, &update->segments.items[i]);
+    RF_TRY(RF_ARENA_ARRAY(room, update->hypers, rf_updater_num_numbers(u) * update->num_hypers * update->num_rows));
+    RF_TRY(RF_ARENA_ARRAY(room, update->rows_made, update->num_rows));
+    RF_TRY(RF_ARENA_ARRAY(room, update->squares, update->num_hypers));
+    RF_TRY(RF_ARENA_ARRAY(room, update->sums, update->num_sums));
+    return RF_ARENA_ARRAY(room, update->exact, update->num_sums);
 }
 
 /* Where norms are taken of each variable, each has numbers of its own. */
@@ -107,9 +99,8 @@ static rf_result list_hypers(rf_update *update)
     const bool by_variable = rf_updater_by_variable(update->updater);
     const uint32_t num_groups = p->num_groups > 0 ? p->num_groups : 1;
     update->num_hypers = by_variable ? update->count : num_groups;
-    update->hyper_of = RF_NEW_ARRAY(uint32_t, update->count);
-    update->hyper_groups = RF_NEW_ARRAY(uint32_t, update->num_hypers);
-    if (!update->hyper_of || !update->hyper_groups) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    RF_TRY(RF_ARENA_ARRAY(&update->room, update->hyper_of, update->count));
+    RF_TRY(RF_ARENA_ARRAY(&update->room, update->hyper_groups, update->num_hypers));
     for (uint32_t i = 0; i < update->num_hypers; i++) update->hyper_groups[i] = by_variable ? 0 : i;
     for (uint32_t i = 0; i < update->count; i++) {
         const uint32_t group = num_groups > 1 ? p->group(p->user, update->sorted[i]) : 0;
@@ -128,9 +119,8 @@ static rf_result update_prepare(rf_update *update, const rf_traced_states *trace
         u->params.accumulation_steps == 1 || u->variables.count == update->count,
         "an optimizer that accumulates gradients must update the same variables in every function: %u here, %u in all",
         update->count, u->variables.count);
-    update->sorted = RF_NEW_ARRAY(rf_variable *, update->count);
-    update->spans = RF_NEW_ARRAY(rf_range, update->count);
-    if (!update->sorted || !update->spans) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    RF_TRY(RF_ARENA_ARRAY(&update->room, update->sorted, update->count));
+    RF_TRY(RF_ARENA_ARRAY(&update->room, update->spans, update->count));
     memcpy(update->sorted, update->variables, update->count * sizeof(update->sorted[0]));
     rf_variables_sort(update->sorted, update->count);
     RF_TRY(list_ranges(update, u->strategy->store.max_segment));
@@ -139,7 +129,8 @@ static rf_result update_prepare(rf_update *update, const rf_traced_states *trace
     RF_TRY(list_buckets(update, by_bucket));
     RF_TRY(list_wholes(update));
     RF_TRY(make_room(update, u));
-    return rf_overlap_schedule_make(update, traced, by_bucket && update->num_buckets > 1, &update->overlap);
+    return rf_overlap_schedule_make(update, traced, by_bucket && update->num_buckets > 1, &update->room,
+                                    &update->overlap);
 }
 
 rf_result rf_update_prepare(rf_update *update, const rf_traced_states *traced, bool by_bucket, uint32_t under_way)
@@ -151,19 +142,7 @@ rf_result rf_update_prepare(rf_update *update, const rf_traced_states *traced, b
 
 void rf_update_unprepare(rf_update *update)
 {
-    rf_overlap_schedule_free(&update->overlap);
-    rf_free(update->buckets);
-    rf_free(update->sorted);
-    rf_free(update->spans);
-    rf_free(update->hyper_of);
-    rf_free(update->hyper_groups);
-    rf_free(update->hypers);
-    rf_free(update->rows_made);
-    rf_free(update->squares);
-    rf_free(update->sums);
-    rf_free(update->gathered);
-    rf_free(update->exact);
-    rf_free(update->counts);
+    rf_arena_free(&update->room);
     rf_segment_list_free(&update->runs);
     rf_segment_list_free(&update->wholes);
     rf_segment_list_free(&update->segments);

@@ -3,7 +3,7 @@
  * The stages in which gradients become new values: each bucket is reduced, updated and gathered.
  *
  * Where gradients are exchanged while the backward pass goes on, every replica's step is submitted in parts, each of
- * which ends when the gradients of one bucket are there (overlap_plan.h says in which order, the same on all workers:
+ * which ends when the gradients of one bucket are there (overlap_plan.c says in which order, the same on all workers:
  * their collective calls must be). Two parts are under way at a time, so that a device always has the next one, while
  * updates of buckets that are reduced can still be submitted between parts. The first turn of a step with four buckets
  * and the turns after it:
@@ -18,7 +18,7 @@
  * Elsewhere everything is one bucket, and the step, which was submitted as a whole, its one part: the same turns, one
  * after the other. Between reduction and update come the decision whether there is an update at all (loss_scale.c),
  * what the step computes from gradients, norms of them (norms.c), what an optimizer makes of whole matrices
- * (whole_matrix_update.c), and what it computes before it takes norms of its own (norm_ratio_update.c).
+ * (whole_matrix_update.c), and what it computes before it takes norms of its own (norms.c, too).
  */
 #include "replica/update/update.h"
 
@@ -62,8 +62,8 @@ static rf_result add_exchanges(plan *p)
     const uint32_t count = f->exchanges ? p->update->num_buckets : 0;
     rf_stage_exchange reduce = { .name = "reduce",
                                  .verb = reduce_verb(f),
-                                 .from = { gradients, &s->exchange.download },
-                                 .to = { gradients, &s->exchange.upload },
+                                 .from = { gradients, &s->exchange.trained.down },
+                                 .to = { gradients, &s->exchange.trained.up },
                                  /* Sums over several steps may not be zero, even where this step has no examples. */
                                  .on = f->accumulates ? RF_ON_ALL : RF_ON_ACTIVE,
                                  .gradients = true,

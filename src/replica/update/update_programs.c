@@ -31,14 +31,9 @@ static rf_result emit_accumulate(const rf_step_stage *stage, uint32_t index, rf_
 
 /* ---- what is updated in a segment ---- */
 
-rf_result rf_segment_values_init(rf_segment_values *values, const rf_update *update)
-{
-    *values = (rf_segment_values){ .hyper = RF_NEW_ARRAY(rf_value, 1 + update->updater->params.num_scalars) };
-    return values->hyper ? RF_OK : RF_ERROR_OUT_OF_HOST_MEMORY;
-}
-
-/* Behind several rows of them stands what the host knew when it made them. */
-rf_result rf_update_list_numbers(const rf_update *update, rf_range_graph *g, uint32_t hyper, rf_value *out)
+/* Behind several rows of them stands what the host knew when it made them. HOST slots are in the order of the first
+ * calls. */
+static rf_result list_numbers(const rf_update *update, rf_range_graph *g, uint32_t hyper, rf_value *out)
 {
     const rf_updater_params *p = &update->updater->params;
     const uint32_t first = hyper * (1 + p->num_scalars), rows = update->num_rows;
@@ -50,14 +45,8 @@ rf_result rf_update_list_numbers(const rf_update *update, rf_range_graph *g, uin
     return RF_OK;
 }
 
-rf_result rf_update_list_hosts(const rf_update *update, rf_range_graph *g, rf_segment_values *v)
-{
-    for (uint32_t i = 0; i < update->num_hypers; i++) RF_TRY(rf_update_list_numbers(update, g, i, v->hyper));
-    return RF_OK;
-}
-
-rf_result rf_update_list_values(const rf_update *update, uint32_t index, rf_range_graph *g, const rf_segment *segment,
-                                rf_segment_values *v)
+static rf_result list_values(const rf_update *update, uint32_t index, rf_range_graph *g, const rf_segment *segment,
+                             rf_segment_values *v)
 {
     const rf_updater *u = update->updater;
     const uint64_t begin = segment->range.begin, count = segment->range.end - begin;
@@ -71,7 +60,7 @@ rf_result rf_update_list_values(const rf_update *update, uint32_t index, rf_rang
     for (uint32_t k = 0; k < u->params.num_slots; k++)
         RF_TRY(rf_range_graph_state(g, place_identity(segment, 3 + k), u->slots[k][index], segment->slot_offset, count,
                                     &v->slots[k]));
-    return update->facts.device_decides ? RF_OK : rf_update_list_numbers(update, g, segment->hyper, v->hyper);
+    return update->facts.device_decides ? RF_OK : list_numbers(update, g, segment->hyper, v->hyper);
 }
 
 /* The copy in 16 bits that is written beside the segment's values; 0: none. */
@@ -88,37 +77,49 @@ static rf_result shadow_state(const rf_strategy *s, uint32_t index, rf_range_gra
 
 /* ---- the update ---- */
 
-/* numbers[num_hypers]: those that the device has chosen; NULL: the host has. */
-static rf_result emit_segments(const rf_step_stage *stage, uint32_t index, rf_range_graph *g, rf_segment_values *v,
-                               const rf_value *numbers)
+static rf_result emit_owned(const rf_step_stage *stage, uint32_t index, rf_range_graph *g, const rf_segment *segments,
+                            uint32_t num_segments, const rf_value *numbers, rf_segment_emit emit)
 {
     const rf_update *update = stage->user;
-    const rf_updater *u = update->updater;
-    const rf_update_bucket *bucket = &update->buckets[stage->bucket];
-    if (!numbers) RF_TRY(rf_update_list_hosts(update, g, v));
-    for (uint32_t i = 0; i < bucket->num_segments; i++) {
-        const rf_segment *segment = &bucket->segments[i];
-        rf_value shadow;
-        if (!rf_segment_is_owned(u->strategy, segment, index)) continue;
-        RF_TRY(rf_update_list_values(update, index, g, segment, v));
-        if (numbers) v->hyper[0] = numbers[segment->hyper];
-        const rf_value along = rf_update_is_whole(update, segment->hyper) ? v->direction : v->grad;
-        RF_TRY(shadow_state(u->strategy, index, g, segment, &shadow));
-        RF_TRY(u->params.emit(u->params.user, g->graph, update->hyper_groups[segment->hyper], v->param, along, v->slots,
-                              v->hyper, shadow));
+    rf_segment_values v;
+    for (uint32_t i = 0; !numbers && i < update->num_hypers; i++) RF_TRY(list_numbers(update, g, i, v.hyper));
+    for (uint32_t i = 0; i < num_segments; i++) {
+        if (!rf_segment_is_owned(update->updater->strategy, &segments[i], index)) continue;
+        RF_TRY(list_values(update, index, g, &segments[i], &v));
+        if (numbers) v.hyper[0] = numbers[segments[i].hyper];
+        RF_TRY(emit(stage, index, g, &segments[i], &v));
     }
     return RF_OK;
 }
 
+rf_result rf_update_emit_segments(const rf_step_stage *stage, uint32_t index, rf_range_graph *g,
+                                  const rf_segment *segments, uint32_t num_segments, rf_segment_emit emit)
+{
+    return emit_owned(stage, index, g, segments, num_segments, NULL, emit);
+}
+
+static rf_result emit_segment(const rf_step_stage *stage, uint32_t index, rf_range_graph *g, const rf_segment *segment,
+                              const rf_segment_values *v)
+{
+    const rf_update *update = stage->user;
+    const rf_updater *u = update->updater;
+    const rf_value along = rf_update_is_whole(update, segment->hyper) ? v->direction : v->grad;
+    rf_value shadow;
+    RF_TRY(shadow_state(u->strategy, index, g, segment, &shadow));
+    return u->params.emit(u->params.user, g->graph, update->hyper_groups[segment->hyper], v->param, along, v->slots,
+                          v->hyper, shadow);
+}
+
 /* In one program with the update: the device decides, and takes the numbers from the rows. The decision is a result of
  * the program. */
-static rf_result emit_numbers(const rf_update *update, uint32_t index, rf_range_graph *g, rf_value *numbers)
+static rf_result emit_numbers(const rf_step_stage *stage, uint32_t index, rf_range_graph *g, rf_value *numbers)
 {
+    const rf_update *update = stage->user;
     rf_value decided;
-    RF_TRY(rf_update_emit_decided(update, index, g, &decided));
+    RF_TRY(rf_update_emit_decided(stage, index, g, &decided));
     for (uint32_t i = 0; i < update->num_hypers; i++) {
         rf_value rows;
-        RF_TRY(rf_update_list_numbers(update, g, i, &rows));
+        RF_TRY(list_numbers(update, g, i, &rows));
         RF_TRY(g->graph->core->update.numbers(g->graph, rows, decided, &numbers[i]));
     }
     return rf_range_graph_result(g, decided);
@@ -127,13 +128,11 @@ static rf_result emit_numbers(const rf_update *update, uint32_t index, rf_range_
 static rf_result emit_apply(const rf_step_stage *stage, uint32_t index, rf_range_graph *g)
 {
     const rf_update *update = stage->user;
-    const bool decides = update->facts.device_decides;
-    rf_segment_values v;
-    rf_value *numbers = decides ? RF_NEW_ARRAY(rf_value, update->num_hypers) : NULL;
-    rf_result r = rf_segment_values_init(&v, update);
-    if (r >= 0 && decides) r = numbers ? emit_numbers(update, index, g, numbers) : RF_ERROR_OUT_OF_HOST_MEMORY;
-    if (r >= 0) r = emit_segments(stage, index, g, &v, numbers);
-    rf_free(v.hyper);
+    const rf_update_bucket *bucket = &update->buckets[stage->bucket];
+    rf_value *numbers = update->facts.device_decides ? RF_NEW_ARRAY(rf_value, update->num_hypers) : NULL;
+    if (update->facts.device_decides && !numbers) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    rf_result r = numbers ? emit_numbers(stage, index, g, numbers) : RF_OK;
+    if (r >= 0) r = emit_owned(stage, index, g, bucket->segments, bucket->num_segments, numbers, emit_segment);
     rf_free(numbers);
     return r;
 }

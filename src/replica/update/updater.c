@@ -54,6 +54,8 @@ rf_result rf_updater_create(rf_strategy *strategy, const rf_updater_params *para
                "updater: emit, hyper and hyper_count are needed");
     RF_REQUIRE(params->num_groups <= 1 || params->group, "updater: groups need group()");
     RF_REQUIRE(params->num_slots <= RF_MAX_SLOTS, "updater: %u slots; at most %d", params->num_slots, RF_MAX_SLOTS);
+    RF_REQUIRE(params->num_scalars <= RF_MAX_SCALARS, "updater: %u scalars; at most %d", params->num_scalars,
+               RF_MAX_SCALARS);
     RF_REQUIRE(params->accumulation_steps >= 1, "updater: accumulation_steps must be at least 1");
     if (params->scaling.initial != 0 && strategy->members.world.size > 1 &&
         strategy->exchange.compression.kind == RF_COMPRESSION_TOP_K)
@@ -95,14 +97,9 @@ void rf_updater_suspend(rf_updater *updater, const char *why)
     updater->suspended = why;
 }
 
-float rf_updater_initial(const rf_updater *updater, uint32_t slot)
+const rf_updater_params *rf_updater_parameters(const rf_updater *updater)
 {
-    return updater->params.initial[slot];
-}
-
-bool rf_updater_begins_as_weights(const rf_updater *updater, uint32_t slot)
-{
-    return updater->params.weights_slot == slot + 1;
+    return &updater->params;
 }
 
 uint64_t rf_updater_iterations(rf_updater *updater)
@@ -122,19 +119,9 @@ void rf_updater_change_numbers(rf_updater *updater)
     updater->numbers_version++;
 }
 
-uint32_t rf_updater_num_slots(const rf_updater *updater)
-{
-    return updater->params.num_slots;
-}
-
 rf_variable_list rf_updater_variables(const rf_updater *updater)
 {
     return (rf_variable_list){ updater->variables.items, updater->variables.count };
-}
-
-uint32_t rf_updater_accumulation_steps(const rf_updater *updater)
-{
-    return updater->params.accumulation_steps;
 }
 
 uint32_t rf_updater_accumulated(const rf_updater *updater)
@@ -150,52 +137,31 @@ void rf_updater_set_accumulated(rf_updater *updater, uint32_t steps)
 
 /* ---- plans and the move of state between owners ---- */
 
-/* State of the replicas of one plan. */
-typedef struct holding {
-    rf_strategy *strategy;
-    const rf_segment_list *plan;
-    rf_gpu_buffer *const *buffers; /* slot: [num_local] */
-} holding;
-
-/* A range of a segment, which begins at `at` (in bytes) in its owner's array. */
-typedef struct slot_range {
-    const rf_segment *segment;
-    float *host;
-    uint64_t at, size;
-} slot_range;
-
-/* The owner's worker reads it and passes it on to the others. */
-static rf_result read_slot_range(const holding *h, const slot_range *p)
+rf_result rf_segment_read(rf_strategy *s, const char *name, rf_gpu_buffer *const *buffers, const rf_segment *part,
+                          uint64_t at, float *values)
 {
-    rf_strategy *s = h->strategy;
-    if (p->segment->owner == RF_OWNER_ALL) return rf_gpu_buffer_read(h->buffers[0], p->at, p->host, p->size);
+    const uint64_t size = (part->range.end - part->range.begin) * sizeof(float);
+    const uint32_t index = rf_segment_index(s, part);
     rf_result r = RF_OK;
-    if (rf_strategy_is_local(s, p->segment->owner))
-        r = rf_gpu_buffer_read(h->buffers[p->segment->owner - s->members.first], p->at, p->host, p->size);
+    if (index != UINT32_MAX) r = rf_gpu_buffer_read(buffers[index], at * sizeof(float), values, size);
+    if (part->owner == RF_OWNER_ALL) return r;
     RF_TRY(rf_strategy_fail_in_job(s, r));
-    return rf_world_broadcast(&s->members.world, "optimizer state", p->host, (size_t)p->size, p->segment->owner);
+    return rf_world_broadcast(&s->members.world, name, values, (size_t)size, part->owner);
 }
 
-static rf_result write_slot_range(const holding *h, const slot_range *p)
+/* Reads or writes a range of a slot, whose arrays are by owner. */
+static rf_result move_range(rf_strategy *s, const rf_segment_list *plan, rf_gpu_buffer *const *slot, rf_range range,
+                            float *values, bool write)
 {
-    for (uint32_t r = 0; r < h->strategy->members.num_local; r++)
-        if (p->segment->owner == RF_OWNER_ALL || p->segment->owner == h->strategy->members.first + r)
-            RF_TRY(rf_gpu_buffer_write(h->buffers[r], p->at, p->host, p->size));
-    return RF_OK;
-}
-
-/* Calls for the overlap of each segment with `range`. */
-static rf_result move_range(const holding *h, rf_range range, float *values, bool write)
-{
-    for (uint32_t i = 0; i < h->plan->count; i++) {
-        const rf_segment *segment = &h->plan->items[i];
-        const uint64_t begin = segment->range.begin > range.begin ? segment->range.begin : range.begin;
-        const uint64_t end = segment->range.end < range.end ? segment->range.end : range.end;
-        if (begin >= end) continue;
-        const slot_range p = { segment, values + (begin - range.begin),
-                               (segment->slot_offset + begin - segment->range.begin) * sizeof(float),
-                               (end - begin) * sizeof(float) };
-        RF_TRY(write ? write_slot_range(h, &p) : read_slot_range(h, &p));
+    for (uint32_t i = 0; i < plan->count; i++) {
+        rf_segment part;
+        if (!rf_segment_clip(&plan->items[i], range, &part)) continue;
+        float *at = values + (part.range.begin - range.begin);
+        if (!write) RF_TRY(rf_segment_read(s, "optimizer state", slot, &part, part.slot_offset, at));
+        for (uint32_t r = 0; write && r < s->members.num_local; r++)
+            if (rf_segment_is_owned(s, &part, r))
+                RF_TRY(rf_gpu_buffer_write(slot[r], part.slot_offset * sizeof(float), at,
+                                           (part.range.end - part.range.begin) * sizeof(float)));
     }
     return RF_OK;
 }
@@ -234,24 +200,6 @@ static rf_result create_slots(const rf_updater *u, const uint64_t *counts, rf_gp
     return RF_OK;
 }
 
-/* Copies the slots of every variable from the old owners to the new. */
-static rf_result move_slots(const rf_updater *u, const rf_segment_list *plan, rf_gpu_buffer **slots[RF_MAX_SLOTS])
-{
-    for (uint32_t i = 0; u->plan.count > 0 && i < u->variables.count; i++) {
-        const rf_range range = rf_variable_span(u->variables.items[i]);
-        float *values = RF_NEW_ARRAY(float, range.end - range.begin);
-        if (!values) return RF_ERROR_OUT_OF_HOST_MEMORY;
-        rf_result r = RF_OK;
-        for (uint32_t k = 0; r >= 0 && k < u->params.num_slots; k++) {
-            r = move_range(&(holding){ u->strategy, &u->plan, u->slots[k] }, range, values, false);
-            if (r >= 0) r = move_range(&(holding){ u->strategy, plan, slots[k] }, range, values, true);
-        }
-        rf_free(values);
-        RF_TRY(r);
-    }
-    return RF_OK;
-}
-
 static bool updates_variable(const rf_updater *u, const rf_variable *variable)
 {
     for (uint32_t i = 0; i < u->variables.count; i++)
@@ -259,19 +207,31 @@ static bool updates_variable(const rf_updater *u, const rf_variable *variable)
     return false;
 }
 
-/* The slot that begins as the variable does, of those that are new. Every worker has all of a variable. */
-static rf_result copy_weights(const rf_updater *u, rf_variable *const *all, uint32_t count, const rf_segment_list *plan,
-                              rf_gpu_buffer **slots[RF_MAX_SLOTS])
+/* To the owners of the new plan: slots from the old owners, or, of a variable that is new, the slot that begins as the
+ * variable does. Every worker has all of a variable. */
+static rf_result move_variable(const rf_updater *u, const rf_variable *v, const rf_segment_list *plan,
+                               rf_gpu_buffer **slots[RF_MAX_SLOTS], float *values)
 {
+    const rf_range span = rf_variable_span(v), own = { v->offset, v->offset + v->count };
     const uint32_t slot = u->params.weights_slot;
-    for (uint32_t i = 0; slot > 0 && i < count; i++) {
-        const rf_variable *v = all[i];
-        if (updates_variable(u, v)) continue;
-        float *values = RF_NEW_ARRAY(float, v->count);
+    const bool known = updates_variable(u, v);
+    for (uint32_t k = 0; known && k < u->params.num_slots; k++) {
+        RF_TRY(move_range(u->strategy, &u->plan, u->slots[k], span, values, false));
+        RF_TRY(move_range(u->strategy, plan, slots[k], span, values, true));
+    }
+    if (known || slot == 0) return RF_OK;
+    RF_TRY(rf_variable_read_range(v, (rf_range){ 0, v->count }, values));
+    return move_range(u->strategy, plan, slots[slot - 1], own, values, true);
+}
+
+static rf_result move_state(const rf_updater *u, rf_variable *const *all, uint32_t count, const rf_segment_list *plan,
+                            rf_gpu_buffer **slots[RF_MAX_SLOTS])
+{
+    for (uint32_t i = 0; i < count; i++) {
+        const rf_range span = rf_variable_span(all[i]);
+        float *values = RF_NEW_ARRAY(float, span.end - span.begin);
         if (!values) return RF_ERROR_OUT_OF_HOST_MEMORY;
-        const rf_range range = { v->offset, v->offset + v->count };
-        rf_result r = rf_variable_read_range(v, (rf_range){ 0, v->count }, values);
-        if (r >= 0) r = move_range(&(holding){ u->strategy, plan, slots[slot - 1] }, range, values, true);
+        const rf_result r = move_variable(u, all[i], plan, slots, values);
         rf_free(values);
         RF_TRY(r);
     }
@@ -282,6 +242,7 @@ static rf_result make_plan(const rf_updater *u, rf_variable *const *variables, u
                            uint64_t *slot_counts)
 {
     const rf_strategy *s = u->strategy;
+    const uint64_t block = rf_updater_block(u), alignment = s->store.alignment;
     rf_range *spans = RF_NEW_ARRAY(rf_range, count);
     if (!spans) return RF_ERROR_OUT_OF_HOST_MEMORY;
     uint64_t total = 0;
@@ -295,8 +256,9 @@ static rf_result make_plan(const rf_updater *u, rf_variable *const *variables, u
                                            .sharded = s->update_mode == RF_UPDATE_SHARDED,
                                            .central = s->central,
                                            .bucket_elements = rf_bucket_size(s->exchange.bucket_elements, total),
-                                           .granularity = s->store.alignment,
-                                           .block = rf_updater_norm_block(u),
+                                           .granularity = alignment,
+                                           /* Segments begin at whole blocks, and where descriptors do. */
+                                           .block = block > 0 && block < alignment ? alignment : block,
                                            .max_segment = s->store.max_segment };
     const rf_result r = rf_update_plan_make(&params, plan, slot_counts);
     rf_free(spans);
@@ -313,8 +275,7 @@ static rf_result updater_replan(rf_updater *u, rf_variable **all, uint32_t count
     rf_result r = slot_counts ? RF_OK : RF_ERROR_OUT_OF_HOST_MEMORY;
     if (r >= 0) r = make_plan(u, all, count, &plan, slot_counts);
     if (r >= 0) r = create_slots(u, slot_counts, slots);
-    if (r >= 0) r = move_slots(u, &plan, slots);
-    if (r >= 0) r = copy_weights(u, all, count, &plan, slots);
+    if (r >= 0) r = move_state(u, all, count, &plan, slots);
     if (u->plan.count > 0) r = rf_strategy_fail_in_job(s, r); /* state moves between workers */
     rf_free(slot_counts);
     if (r < 0) {
@@ -374,19 +335,12 @@ rf_result rf_updater_learn(rf_updater *u, rf_variable *const *variables, uint32_
     return RF_OK;
 }
 
-static rf_result ensure_array(const rf_updater *u, rf_flat *flat, bool wanted)
-{
-    const uint64_t capacity = u->strategy->store.trainable.values.capacity;
-    if (!wanted || flat->capacity == capacity) return RF_OK;
-    RF_TRY(rf_strategy_wait(u->strategy));
-    return rf_flat_grow(u->strategy, flat, capacity, flat->capacity);
-}
-
 rf_result rf_updater_ensure_arrays(rf_updater *u, bool transforms)
 {
-    RF_TRY(ensure_array(u, &u->totals, u->params.accumulation_steps > 1));
-    RF_TRY(ensure_array(u, &u->transformed, transforms));
-    return ensure_array(u, &u->directions, u->params.whole_matrix != NULL);
+    const uint64_t capacity = u->strategy->store.trainable.values.capacity;
+    if (u->params.accumulation_steps > 1) RF_TRY(rf_flat_fit(u->strategy, &u->totals, capacity));
+    if (transforms) RF_TRY(rf_flat_fit(u->strategy, &u->transformed, capacity));
+    return u->params.whole_matrix ? rf_flat_fit(u->strategy, &u->directions, capacity) : RF_OK;
 }
 
 /* ---- slots for checkpoints ---- */
@@ -406,7 +360,7 @@ rf_result rf_updater_read_slot(rf_updater *u, uint32_t slot, const rf_variable *
     for (uint64_t i = 0; i < variable->count; i++) values[i] = u->params.initial[slot];
     if (!updates_variable(u, variable)) return RF_OK;
     const rf_range range = { variable->offset, variable->offset + variable->count };
-    return move_range(&(holding){ u->strategy, &u->plan, u->slots[slot] }, range, values, false);
+    return move_range(u->strategy, &u->plan, u->slots[slot], range, values, false);
 }
 
 rf_result rf_updater_write_slot(rf_updater *u, uint32_t slot, const rf_variable *variable, const float *values)
@@ -416,5 +370,5 @@ rf_result rf_updater_write_slot(rf_updater *u, uint32_t slot, const rf_variable 
     RF_TRY(rf_updater_learn(u, &known, 1));
     const rf_range range = { variable->offset, variable->offset + variable->count };
     float *from = (float *)(uintptr_t)values; /* writing only reads it */
-    return move_range(&(holding){ u->strategy, &u->plan, u->slots[slot] }, range, from, true);
+    return move_range(u->strategy, &u->plan, u->slots[slot], range, from, true);
 }

@@ -6,6 +6,11 @@
 #include "replica/exchange/segments.h"
 #include "replica/internal.h"
 
+typedef struct rf_pending_update {
+    rf_frame *frame;
+    uint64_t ticket;
+} rf_pending_update;
+
 struct rf_updater {
     uint32_t references;
     rf_strategy *strategy;
@@ -36,8 +41,7 @@ struct rf_updater {
         float skipped;                 /* steps, as far as the host knows */
         /* Updates under way that may turn out to be skipped, the oldest first; they count as made until then. Their
          * frames tell how many are skipped by then. */
-        rf_frame *frames[RF_MAX_FRAMES];
-        uint64_t tickets[RF_MAX_FRAMES];
+        rf_pending_update updates[RF_MAX_FRAMES];
         uint32_t pending;
     } scaling;
 };
@@ -65,17 +69,21 @@ static inline uint64_t rf_updater_block(const rf_updater *u)
 {
     return u->params.norm_ratio ? u->params.norm_ratio->block : 0;
 }
-/* The same where segments may begin: at whole ones, and where descriptors do. */
-static inline uint64_t rf_updater_norm_block(const rf_updater *u)
-{
-    const uint64_t block = rf_updater_block(u);
-    return block > 0 && block < u->strategy->store.alignment ? u->strategy->store.alignment : block;
-}
 /* The array that gradients are summed in and read from. */
 static inline rf_flat *rf_updater_gradients(rf_updater *u)
 {
     return u->params.accumulation_steps > 1 ? &u->totals : &u->strategy->store.gradients;
 }
+
+/* Where this worker has what a segment's owner has; UINT32_MAX: another worker has it. */
+static inline uint32_t rf_segment_index(const rf_strategy *s, const rf_segment *segment)
+{
+    if (segment->owner == RF_OWNER_ALL) return 0;
+    return rf_strategy_is_local(s, segment->owner) ? segment->owner - s->members.first : UINT32_MAX;
+}
+/* The segment's elements from element `at` of its owner's array, whose worker passes them on to the others. */
+rf_result rf_segment_read(rf_strategy *strategy, const char *name, rf_gpu_buffer *const *buffers,
+                          const rf_segment *segment, uint64_t at, float *values);
 
 /* ---- step_weight.c ---- */
 /* From here on there are weights that the host does not know. */

@@ -6,27 +6,20 @@
  */
 #include "replica/update/update.h"
 
-static rf_result emit_segments(const rf_update *update, uint32_t index, rf_range_graph *g, rf_segment_values *v)
+static rf_result emit_range(const rf_step_stage *stage, uint32_t index, rf_range_graph *g, const rf_segment *segment,
+                            const rf_segment_values *v)
 {
+    const rf_update *update = stage->user;
     const rf_updater_params *p = &update->updater->params;
-    RF_TRY(rf_update_list_hosts(update, g, v));
-    for (uint32_t i = 0; i < update->wholes.count; i++) {
-        const rf_segment *segment = &update->wholes.items[i];
-        if (!rf_segment_is_owned(update->updater->strategy, segment, index)) continue;
-        RF_TRY(rf_update_list_values(update, index, g, segment, v));
-        RF_TRY(p->whole_matrix->emit_range(p->user, g->graph, update->hyper_groups[segment->hyper], v->direction,
-                                           v->grad, v->slots, v->hyper));
-    }
-    return RF_OK;
+    (void)index;
+    return p->whole_matrix->emit_range(p->user, g->graph, update->hyper_groups[segment->hyper], v->direction, v->grad,
+                                       v->slots, v->hyper);
 }
 
 static rf_result emit_ranges(const rf_step_stage *stage, uint32_t index, rf_range_graph *g)
 {
-    rf_segment_values v;
-    rf_result r = rf_segment_values_init(&v, stage->user);
-    if (r >= 0) r = emit_segments(stage->user, index, g, &v);
-    rf_free(v.hyper);
-    return r;
+    const rf_segment_list *wholes = &((const rf_update *)stage->user)->wholes;
+    return rf_update_emit_segments(stage, index, g, wholes->items, wholes->count, emit_range);
 }
 
 /* A part of the direction that the variable in `span` has. */
@@ -67,8 +60,8 @@ rf_result rf_update_append_whole_matrices(rf_step_schedule *schedule, rf_update 
                                        .verb = RF_EXCHANGE_GATHER,
                                        .segments = update->wholes.items,
                                        .num_segments = update->wholes.count,
-                                       .from = { directions, &s->exchange.download },
-                                       .to = { directions, &s->exchange.upload } };
+                                       .from = { directions, &s->exchange.trained.down },
+                                       .to = { directions, &s->exchange.trained.up } };
     rf_step_stage stage = rf_update_stage(update, RF_STAGE_PROGRAM, &ranges);
     if (update->wholes.count == 0) return RF_OK;
     stage.when |= rf_update_when_made(update);

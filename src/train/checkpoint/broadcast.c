@@ -60,7 +60,7 @@ rf_result rf_gather_bytes(rf_strategy *strategy, const char *name, const void *m
 {
     const uint32_t ranks = rf_strategy_world_size(strategy);
     uint64_t *counts = RF_NEW_ARRAY(uint64_t, ranks);
-    if (!counts) return rf_strategy_give_up(strategy, RF_ERROR_OUT_OF_HOST_MEMORY);
+    if (!counts) return rf_strategy_fail_in_job(strategy, RF_ERROR_OUT_OF_HOST_MEMORY);
     for (uint32_t i = 0; i < ranks; i++) counts[i] = size;
     const rf_result r = rf_comm_all_gather(rf_strategy_comm(strategy), mine, all, counts, RF_U8,
                                            &(rf_collective_params){ .name = name });

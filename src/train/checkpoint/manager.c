@@ -494,7 +494,7 @@ rf_result rf_checkpoint_manager_save(rf_checkpoint_manager *manager, uint64_t nu
     RF_TRY(rf_checkpoint_wait(manager->link.checkpoint));
     char *name = rf_numbered_name_make(&manager->name, number);
     char *path = name ? rf_asprintf("%s/%s", manager->directory, name) : NULL;
-    rf_result r = path ? RF_OK : rf_strategy_give_up(strategy, RF_ERROR_OUT_OF_HOST_MEMORY);
+    rf_result r = path ? RF_OK : rf_strategy_fail_in_job(strategy, RF_ERROR_OUT_OF_HOST_MEMORY);
     if (r >= 0) {
         if (chief) r = prepare_save(manager, number);
         r = rf_error_context(rf_broadcast_result(strategy, r), "rf_checkpoint_manager_save");

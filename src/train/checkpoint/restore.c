@@ -211,11 +211,11 @@ static rf_result broadcast_headers(rf_strategy *strategy, const rf_item_list *li
 {
     const uint32_t count = list->count;
     rf_item_header *headers = RF_NEW_ARRAY(rf_item_header, count);
-    if (!headers) return rf_strategy_give_up(strategy, RF_ERROR_OUT_OF_HOST_MEMORY);
+    if (!headers) return rf_strategy_fail_in_job(strategy, RF_ERROR_OUT_OF_HOST_MEMORY);
     for (uint32_t i = 0; i < count; i++) headers[i] = rf_item_header_of(&values[i]);
     rf_result r = rf_broadcast_bytes(strategy, "checkpoint", headers, count * sizeof(*headers));
     for (uint32_t i = 0; r >= 0 && i < count && !rf_strategy_is_chief(strategy); i++)
-        r = rf_strategy_give_up(strategy, rf_item_header_take(&list->items[i], &headers[i], &values[i]));
+        r = rf_strategy_fail_in_job(strategy, rf_item_header_take(&list->items[i], &headers[i], &values[i]));
     rf_free(headers);
     return r;
 }
@@ -227,7 +227,7 @@ static rf_result broadcast_values(rf_strategy *strategy, const rf_item_list *lis
     for (uint32_t i = 0; i < list->count; i++) {
         if (!values[i].present) continue;
         if (!values[i].data) values[i].data = rf_calloc((size_t)values[i].size + 1, 1);
-        if (!values[i].data) return rf_strategy_give_up(strategy, RF_ERROR_OUT_OF_HOST_MEMORY);
+        if (!values[i].data) return rf_strategy_fail_in_job(strategy, RF_ERROR_OUT_OF_HOST_MEMORY);
         RF_TRY(rf_broadcast_bytes(strategy, "checkpoint", values[i].data, values[i].size));
     }
     return RF_OK;
@@ -275,13 +275,13 @@ static rf_result checkpoint_restore(rf_checkpoint *c, const char *path, bool par
 {
     RF_TRY(rf_items_make(c, list));
     rf_item_value *values = RF_NEW_ARRAY(rf_item_value, list->count);
-    if (!values) return rf_strategy_give_up(c->strategy, RF_ERROR_OUT_OF_HOST_MEMORY);
+    if (!values) return rf_strategy_fail_in_job(c->strategy, RF_ERROR_OUT_OF_HOST_MEMORY);
     rf_result r = RF_OK;
     if (rf_strategy_is_chief(c->strategy)) r = items_load(c, path, list, partial, values, rep);
     r = rf_broadcast_result(c->strategy, r);
     if (r >= 0) r = broadcast_values(c->strategy, list, values);
     if (r >= 0) r = result_agree(c->strategy, prepare_all(list, values));
-    if (r >= 0) r = rf_strategy_give_up(c->strategy, apply_all(c, list, values, partial));
+    if (r >= 0) r = rf_strategy_fail_in_job(c->strategy, apply_all(c, list, values, partial));
     rf_item_values_free(values, list->count);
     return r;
 }
@@ -298,7 +298,7 @@ rf_result rf_checkpoint_restore(rf_checkpoint *checkpoint, const char *path, con
     RF_TRY(rf_checkpoint_wait(checkpoint));
     rf_item_list list = { 0 };
     report rep = { .text = rf_strdup("") };
-    if (!rep.text) return rf_strategy_give_up(checkpoint->strategy, RF_ERROR_OUT_OF_HOST_MEMORY);
+    if (!rep.text) return rf_strategy_fail_in_job(checkpoint->strategy, RF_ERROR_OUT_OF_HOST_MEMORY);
     const rf_result r = checkpoint_restore(checkpoint, path, params->partial, &list, &rep);
     rf_items_free(&list);
     if (params->report) {

@@ -150,7 +150,7 @@ rf_result rf_checkpoint_save(rf_checkpoint *checkpoint, const char *path, const 
     if (r < 0) {
         rf_snapshot_free(&s);
         r = rf_error_context(r, "rf_checkpoint_save");
-        return rf_strategy_give_up(checkpoint->strategy, r);
+        return rf_strategy_fail_in_job(checkpoint->strategy, r);
     }
     if (s->params.async) {
         start_thread(checkpoint, s);

@@ -115,7 +115,7 @@ rf_result rf_part_id_draw(rf_strategy *strategy, rf_part_id *id)
              (unsigned long long)now.tv_sec, (unsigned long)now.tv_nsec);
     RF_TRY(rf_broadcast_bytes(strategy, "id of a checkpoint", id, sizeof(*id)));
     if (rf_part_id_is_valid(id)) return RF_OK;
-    return rf_strategy_give_up(
+    return rf_strategy_fail_in_job(
         strategy, RF_FAIL(RF_ERROR_CORRUPT_DATA, "rank 0 sent an invalid id for the part files of a checkpoint"));
 }
 
@@ -276,7 +276,7 @@ rf_result rf_snapshot_commit(rf_strategy *strategy, rf_snapshot *s, rf_result mi
     if (!s->plan.sharded) return rf_broadcast_result(strategy, mine);
     const outcome own = outcome_of(s, mine);
     outcome *outcomes = RF_NEW_ARRAY(outcome, s->plan.world_size);
-    if (!outcomes) return rf_strategy_give_up(strategy, RF_ERROR_OUT_OF_HOST_MEMORY);
+    if (!outcomes) return rf_strategy_fail_in_job(strategy, RF_ERROR_OUT_OF_HOST_MEMORY);
     rf_result r = rf_gather_bytes(strategy, "parts of a checkpoint", &own, outcomes, sizeof(own));
     /* Without the others nothing is committed by the chief; but the chief may have heard of all. */
     const bool told = r >= 0;

@@ -136,7 +136,7 @@ static rf_result read_constant(void *user, const char *tensor, const rf_tensor_d
     *data = NULL;
     rf_result r = rf_broadcast_result(s->strategy, s->archive ? read_entry(s, tensor, desc, data) : RF_OK);
     if (r >= 0 && !*data && !(*data = rf_calloc((size_t)rf_tensor_bytes(desc), 1)))
-        r = rf_strategy_give_up(s->strategy, RF_ERROR_OUT_OF_HOST_MEMORY);
+        r = rf_strategy_fail_in_job(s->strategy, RF_ERROR_OUT_OF_HOST_MEMORY);
     if (r >= 0) r = rf_broadcast_bytes(s->strategy, tensor, *data, rf_tensor_bytes(desc));
     if (r >= 0) return r;
     rf_free(*data);
@@ -192,7 +192,7 @@ static rf_result share_text(rf_strategy *strategy, char **text, uint64_t *size)
     RF_TRY(rf_broadcast_bytes(strategy, "graph of a model", size, sizeof(*size)));
     if (*size == 0) return RF_OK;
     if (!*text && !(*text = rf_calloc((size_t)*size, 1)))
-        return rf_strategy_give_up(strategy, RF_ERROR_OUT_OF_HOST_MEMORY);
+        return rf_strategy_fail_in_job(strategy, RF_ERROR_OUT_OF_HOST_MEMORY);
     return rf_broadcast_bytes(strategy, "graph of a model", *text, *size);
 }
 

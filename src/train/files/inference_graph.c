@@ -168,7 +168,7 @@ rf_result rf_inference_graph_of_model(rf_model *model, rf_inference_graph *out)
     const rf_result allocated = make_inputs(model, &element);
     if (allocated < 0) {
         free_inputs(&element);
-        return rf_strategy_give_up(model->strategy, allocated);
+        return rf_strategy_fail_in_job(model->strategy, allocated);
     }
 
     rf_error_record before;
@@ -186,7 +186,7 @@ rf_result rf_inference_graph_of_model(rf_model *model, rf_inference_graph *out)
         r = RF_OK;
     }
     /* All other failures happen on every worker: the graph is the same on all of them. */
-    if (r == RF_ERROR_OUT_OF_HOST_MEMORY) r = rf_strategy_give_up(model->strategy, r);
+    if (r == RF_ERROR_OUT_OF_HOST_MEMORY) r = rf_strategy_fail_in_job(model->strategy, r);
     rf_function_destroy(&function);
     free_inputs(&element);
     return r;

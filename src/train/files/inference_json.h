@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Graphs for inference as text; docs/checkpoint-format.md has the form. Readers trust nothing. */
+/* Graphs for inference as text; docs/reference/checkpoint-format.md has the form. Readers trust nothing. */
 #ifndef RF_TRAIN_FILES_INFERENCE_JSON_H
 #define RF_TRAIN_FILES_INFERENCE_JSON_H
 

@@ -97,7 +97,7 @@ rf_result rf_model_import_safetensors(rf_model *model, const char *path)
     RF_TRY(arguments_check(model, path, "rf_model_import_safetensors"));
     const uint32_t count = model->tracked.count;
     rf_named_array *arrays = NULL;
-    rf_result r = rf_strategy_give_up(model->strategy, make_arrays(model, &arrays));
+    rf_result r = rf_strategy_fail_in_job(model->strategy, make_arrays(model, &arrays));
     if (r >= 0) {
         if (rf_strategy_is_chief(model->strategy)) r = read_weights(path, arrays, count);
         r = rf_broadcast_result(model->strategy, r);

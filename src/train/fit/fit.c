@@ -436,5 +436,5 @@ rf_result rf_model_fit(rf_model *model, const rf_fit_params *params, rf_history 
                                    "rf_model_fit: device_cache");
     if (r >= 0) r = fit_on(model, params, kept, history);
     rf_device_data_destroy(&kept);
-    return rf_strategy_give_up(model->strategy, r);
+    return rf_strategy_fail_in_job(model->strategy, r);
 }

@@ -63,7 +63,7 @@ static rf_result append_state(rf_item_list *list, const rf_tracked *tracked, rf_
 {
     rf_updater *u = rf_optimizer_updater(tracked->object);
     const rf_optimizer_config *config = rf_optimizer_configuration(tracked->object);
-    const uint32_t num_slots = rf_updater_num_slots(u);
+    const uint32_t num_slots = rf_updater_parameters(u)->num_slots;
     for (uint32_t k = 0; k < num_slots; k++)
         RF_TRY(rf_item_append(list, rf_asprintf("%s/%s/%s", tracked->name, rf_optimizer_config_slot(config, k), name),
                               (rf_item){ .kind = &rf_slot_item_kind,
@@ -72,7 +72,7 @@ static rf_result append_state(rf_item_list *list, const rf_tracked *tracked, rf_
                                          .slot = k,
                                          .siblings = k == 0 ? num_slots - 1 : 0,
                                          .shape = rf_variable_shape(v) }));
-    if (rf_updater_accumulation_steps(u) == 1) return RF_OK;
+    if (rf_updater_parameters(u)->accumulation_steps == 1) return RF_OK;
     return rf_item_append(list, rf_asprintf("%s/accumulated_gradient/%s", tracked->name, name),
                           (rf_item){ .kind = &rf_totals_item_kind,
                                      .tracked = tracked,

@@ -11,8 +11,9 @@ struct rf_optimizer {
     rf_strategy *strategy;
     bool remote; /* leaves gradients behind, for servers to update with */
     rf_optimizer_config config;
-    rf_parameter_group *groups; /* what `config` points to */
-    rf_custom_update *custom;   /* the same; NULL: an update of the library */
+    rf_parameter_group *groups;    /* what `config` points to */
+    rf_custom_update *custom;      /* the same; NULL: an update of the library */
+    rf_whole_matrix_rule matrices; /* of Muon */
     rf_updater *updater;
     bool swapped; /* weights and averages */
 };

@@ -49,14 +49,14 @@ static rf_result prepare_slot(rf_item *item, const rf_item_value *value)
     rf_updater *u = updater_of(item);
     if (value->present || !updates_variable(item)) return RF_OK;
     RF_TRY(rf_item_prepare_numbers(item));
-    for (int64_t i = 0; i < rf_shape_count(item->shape); i++) item->numbers[i] = rf_updater_initial(u, item->slot);
+    for (int64_t i = 0; i < rf_shape_count(item->shape); i++) item->numbers[i] = rf_updater_parameters(u)->initial[item->slot];
     return RF_OK;
 }
 
 static rf_result apply_slot(rf_item *item, const rf_item_value *value)
 {
     const float *numbers = value->present ? value->data : item->numbers;
-    if (numbers && !value->present && rf_updater_begins_as_weights(updater_of(item), item->slot))
+    if (numbers && !value->present && rf_updater_parameters(updater_of(item))->weights_slot == item->slot + 1)
         RF_TRY(rf_variable_read(item->variable, item->numbers));
     return numbers ? rf_updater_write_slot(updater_of(item), item->slot, item->variable, numbers) : RF_OK;
 }
@@ -159,7 +159,7 @@ static rf_result collect_accumulated(const rf_item *item, rf_item_value *value)
 
 static rf_result prepare_accumulated(rf_item *item, const rf_item_value *value)
 {
-    const uint32_t most = rf_updater_accumulation_steps(updater_of(item));
+    const uint32_t most = rf_updater_parameters(updater_of(item))->accumulation_steps;
     RF_REQUIRE(!value->present || value->number < most,
                "%s: %llu steps are accumulated, but the optimizer updates after %u; create it with the same "
                "accumulation_steps",

@@ -63,11 +63,6 @@ static rf_result emit_update(void *user, rf_graph *g, uint32_t group, rf_value p
                           3 + (shadow != 0));
 }
 
-static bool is_whole(void *user, uint32_t group)
-{
-    return is_matrix(&((const rf_optimizer *)user)->config.params, group);
-}
-
 static rf_result emit_direction(void *user, rf_graph *g, uint32_t group, rf_value direction, rf_value grad,
                                 const rf_value *slots, const rf_value *hyper)
 {
@@ -95,16 +90,10 @@ static rf_result emit_lamb_norms(void *user, rf_graph *g, rf_value param, rf_val
     return rf_emit_lamb_norms(g, param, m, slots[1], hyper[0], sums);
 }
 
-static void set_ratio(void *user, const double *norms, float *values)
-{
-    (void)user;
-    if (norms[0] > 0.0 && norms[1] > 0.0) values[RF_HYPER_RATIO] = (float)(norms[0] / norms[1]);
-}
-
 static void fill_hyper(void *user, uint64_t iteration, double norm, uint32_t group, float *values)
 {
     const rf_optimizer *optimizer = user;
-    if (is_whole(user, group)) group -= optimizer->config.params.num_groups + 1;
+    if (is_matrix(&optimizer->config.params, group)) group -= optimizer->config.params.num_groups + 1;
     rf_optimizer_hyper(&optimizer->config, iteration, norm, group, values);
     if (!optimizer->custom) return;
     rf_custom_fill(optimizer->custom, iteration, rf_optimizer_group_rate(&optimizer->config, iteration, group), values);
@@ -130,8 +119,8 @@ rf_result rf_optimizer_make_updater(rf_optimizer *optimizer)
 {
     const rf_optimizer_params *p = &optimizer->config.params;
     const uint32_t num_slots = rf_optimizer_config_slots(&optimizer->config);
-    static const rf_norm_ratio_rule lamb = { emit_lamb_norms, set_ratio, RF_NORM_BLOCK };
-    static const rf_whole_matrix_rule muon = { is_whole, emit_direction, emit_whole };
+    static const rf_norm_ratio_rule lamb = { emit_lamb_norms, RF_HYPER_RATIO, RF_NORM_BLOCK };
+    optimizer->matrices = (rf_whole_matrix_rule){ p->num_groups + 1, emit_direction, emit_whole };
     const bool whole = p->kind == RF_OPTIMIZER_MUON;
     rf_updater_params updater = {
         .user = optimizer,
@@ -142,7 +131,7 @@ rf_result rf_optimizer_make_updater(rf_optimizer *optimizer)
                  : p->global_clip_norm > 0.0 ? RF_NORMS_GLOBAL
                                              : RF_NORMS_NONE,
         .norm_ratio = p->kind == RF_OPTIMIZER_LAMB ? &lamb : NULL,
-        .whole_matrix = whole ? &muon : NULL,
+        .whole_matrix = whole ? &optimizer->matrices : NULL,
         .emit = emit_update,
         .hyper_count = RF_HYPER_COUNT,
         .num_scalars = optimizer->custom ? rf_custom_num_scalars(optimizer->custom) : 0,

@@ -112,7 +112,7 @@ static rf_result open_coordinator(const rf_coordinator_params *params, rf_ps_var
     if (own) {
         rf_updater *updater = rf_optimizer_updater(own);
         optimizer.updates = rf_updater_iterations(updater);
-        optimizer.num_slots = optimizer.updates > 0 ? rf_updater_num_slots(updater) : 0;
+        optimizer.num_slots = optimizer.updates > 0 ? rf_updater_parameters(updater)->num_slots : 0;
         optimizer.read_slot = read_own_slot;
         optimizer.user = rf_optimizer_retain(own);
         optimizer.release = release_own;
@@ -161,7 +161,7 @@ rf_result rf_coordinator_read_optimizer(rf_coordinator *coordinator)
     RF_TRY(rf_optimizer_check_alive(own, caller));
     const rf_ps_variables *variables = rf_coordinator_variables(coordinator);
     rf_updater *updater = rf_optimizer_updater(own);
-    const uint32_t slots = rf_updater_num_slots(updater);
+    const uint32_t slots = rf_updater_parameters(updater)->num_slots;
     uint64_t updates;
     const float *values;
     RF_TRY(rf_updater_learn(updater, variables->items, variables->num_trained));

@@ -172,7 +172,7 @@ static rf_result store_apply(void *p, const float *gradient, float *values)
 static uint32_t store_slots(void *p)
 {
     const store *s = p;
-    return rf_updater_num_slots(rf_optimizer_updater(s->optimizer));
+    return rf_updater_parameters(rf_optimizer_updater(s->optimizer))->num_slots;
 }
 
 static rf_result store_read_slot(void *p, uint32_t slot, float *values)

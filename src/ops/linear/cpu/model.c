@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Times were measured with lavapipe, or with SwiftShader where a line names it, on the two cores that
- * docs/benchmarks.md is about; those of loops beside other work.
+ * Times were measured with lavapipe, or with SwiftShader where a line names it, on two cores of an Intel
+ * Xeon with AVX-512; those of loops beside other work.
  */
 #include "ops/linear/cpu/model.h"
 

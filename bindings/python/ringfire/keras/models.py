@@ -1,0 +1,569 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Models: layers one after the other, graphs of layers, and functions of one's own."""
+
+from __future__ import annotations
+
+import os
+import weakref
+from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
+
+import numpy as np
+
+from .._arrays import array_in, array_out, as_dense, dtype as element_type, shape_in
+from .._lib import Handle, callback, check, create, ffi, lib, path_bytes, text
+from .._strategy import get_strategy
+from .._trace import Tensor, current, tensors as traced, trace_of
+from .._values import Value
+from .._variable import Variable
+from . import _graph
+from ._fit import Trainer
+from ._layer import Input, InputLayer, KerasTensor, Layer, apply_in, as_list, assign_all
+from ._layer import call_python, enter_scope, parts_of, snake_case, tracing
+from ._layer import training_here
+
+__all__ = ["Input", "Model", "Sequential", "load_model", "strategy_here"]
+
+Path = Union[str, "os.PathLike[str]"]
+
+
+def strategy_here() -> Any:
+    """The strategy of the step that is traced, else that of the scope."""
+    trace = current()
+    return get_strategy() if trace is None else trace.strategy
+
+
+def model_variables(model: Model, trainable: bool) -> List[Variable]:
+    """The variables of a model, always as the same objects."""
+    listed = (lib.rf_model_variables if trainable else lib.rf_model_state_variables)(model.pointer)
+    found = []
+    for i in range(listed.count):
+        key = int(ffi.cast("uintptr_t", listed.items[i]))
+        variable = model._known_variables.get(key)
+        if variable is None:
+            variable = Variable.borrowed(listed.items[i], model, model.strategy)
+            model._known_variables[key] = variable
+        found.append(variable)
+    return found
+
+
+class Model(Trainer, Handle):
+    """A model.
+
+    ``Model(inputs, outputs)`` is a graph of layers between tensors of :func:`Input`. A subclass
+    with ``call(self, inputs)`` is a function of one's own: it calls layers that are attributes of
+    the model, and any operations; ``call`` may take ``training``. ``num_outputs`` is how many
+    tensors it gives.
+    """
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+        if cls is Model and ("inputs" in kwargs or (args and not isinstance(args[0], str))):
+            cls = Functional
+        return super().__new__(cls)
+
+    def __init__(self, name: Optional[str] = None, num_outputs: int = 1) -> None:
+        self._begin(name)
+        self._num_inputs = 1
+        self._num_outputs = num_outputs
+
+    def _begin(self, name: Optional[str]) -> None:
+        self.name = name or snake_case(type(self).__name__)
+        self.strategy = get_strategy()
+        # The model must not be kept by its own variables.
+        self._known_variables: Any = weakref.WeakValueDictionary()
+        self._inlined = False
+        self._seen: List[Tuple[Any, Tuple[int, ...]]] = []
+        self._begin_training()
+
+    # -- making it --
+
+    @property
+    def core(self) -> Any:
+        """The library's model, made when it is first needed."""
+        if self._core is None:
+            if "_seen" not in self.__dict__:
+                raise RuntimeError(f"{type(self).__name__}.__init__() has to call "
+                                   "super().__init__() first")
+            if self._inlined:
+                raise ValueError(f"model {self.name!r} has become a part of another one; use that")
+            from .mixed_precision import apply_policy
+            apply_policy(self.strategy)
+            self._name_layers()
+            self._create()
+        return super().core
+
+    @property
+    def pointer(self) -> Any:
+        """What functions of the library take."""
+        return self.core.pointer
+
+    def _adopt_model(self, pointer: Any, *kept: Any) -> None:
+        self.adopt(pointer, lib.rf_model_destroy, self.strategy)
+        self.keep(*kept)
+
+    def _create(self) -> None:
+        params = ffi.new("rf_model_params *")
+        handle = ffi.new_handle(weakref.ref(self))
+        params.apply = _on_apply
+        params.user = handle
+        params.num_inputs = self._num_inputs
+        params.num_outputs = self._num_outputs
+        self._adopt_model(create(lib.rf_model_create, "rf_model", self.strategy.pointer, params),
+                          handle)
+        for layer in self._own_layers():
+            for shared in layer._shares:
+                if not shared._taken:
+                    check(lib.rf_model_add_layer(self.pointer, shared._take(self)))
+            if not layer._taken:
+                check(lib.rf_model_add_layer(self.pointer, layer._take(self)))
+
+    def _own_layers(self) -> Iterator[Layer]:
+        """The layers of the library that are attributes of this model or of layers in it."""
+        for part in parts_of(self, Layer):
+            yield from part._sublayers()
+
+    def _name_layers(self) -> None:
+        """Names of layers, as the library numbers them."""
+        placed = [("".join(f"{part}/" for part in scope), layer)
+                  for scope, layer in self._placed_layers()]
+        taken = {f"{scope}{layer._given_name}" for scope, layer in placed}
+        for scope, layer in placed:
+            base = layer._given_name or layer._base_name or snake_case(type(layer).__name__)
+            name, number = scope + base, 0
+            while layer._given_name is None and name in taken:
+                number += 1
+                name = f"{scope}{base}_{number}"
+            taken.add(name)
+            layer.name = name
+
+    def _placed_layers(self) -> Iterator[Tuple[Tuple[str, ...], Layer]]:
+        """The layers that have names in this model, below those of models that they were
+        described in: attributes, and layers of the library inside of layers of one's own."""
+        seen: List[Layer] = []
+        for layer in [*parts_of(self, Layer), *self._own_layers()]:
+            if not any(layer is other for other in seen):
+                seen.append(layer)
+                yield (), layer
+
+    def build(self, input_shape: Sequence[Optional[int]], dtype: Any = None) -> None:
+        """Makes the variables, for inputs of this shape; its first entry is the batch."""
+        shape = shape_in([int(n) for n in tuple(input_shape)[1:] if n is not None])
+        if dtype is None:
+            check(lib.rf_model_build(self.pointer, shape))
+        else:
+            check(lib.rf_model_build_for(self.pointer, element_type(dtype).code, shape))
+
+    @property
+    def built(self) -> bool:
+        """Whether the model has its variables.
+
+        A step that fails takes back what it built. So a model that was called once is built for
+        the same inputs, as a checkpoint wants it that begins a step again.
+        """
+        if self._core is None:
+            return False
+        if lib.rf_model_num_params(self.pointer) == 0 and self._seen and current() is None:
+            spec = ffi.new("rf_element_spec *")
+            spec.num_components = len(self._seen)
+            for i, (kind, shape) in enumerate(self._seen):
+                spec.dtype[i], spec.shape[i] = kind.code, shape_in(shape)
+            check(lib.rf_model_build_inputs(self.pointer, spec))
+        return self.count_params() > 0
+
+    # -- calling it --
+
+    def call(self, inputs: Any) -> Any:
+        """The forward function of a subclass."""
+        raise NotImplementedError(f"{type(self).__name__} has no call()")
+
+    def __call__(self, inputs: Any, *, training: Optional[bool] = None, mask: Any = None) -> Any:
+        """Applies the model: in a step, to arrays, or to inputs of a model that is described."""
+        tensors = as_list(inputs)
+        if any(isinstance(tensor, KerasTensor) for tensor in tensors):
+            return self._inline(tensors)
+        self._want_inputs(len(tensors))
+        trace = current()
+        if trace is None:
+            return self._call_eagerly(tensors, bool(training))
+        if mask is not None:
+            raise ValueError(f"{self.name}: a model takes no mask; make it an input")
+        if training is None:
+            training = training_here()
+        handles = ffi.new("rf_tensor[]", [trace.take(x, "inputs") for x in tensors])
+        self._seen = [(x.dtype, x.shape) for x in traced(trace, handles, len(tensors))]
+        count = self.num_outputs
+        out = ffi.new("rf_tensor[]", count)
+        trace.check(lib.rf_model_apply(trace.pointer, self.pointer, handles, len(tensors),
+                                       int(training), out, count))
+        made = traced(trace, out, count)
+        return made[0] if count == 1 else made
+
+    def _want_inputs(self, count: int) -> None:
+        """A model that is a function gets its number of inputs from its first call."""
+        if self._core is None and type(self)._create is Model._create:
+            self._num_inputs = count
+
+    def _call_eagerly(self, tensors: List[Any], training: bool) -> Any:
+        if training:
+            made = [self.strategy.gather(result) for result in as_list(
+                self.strategy.run(self._call_for_training, tuple(map(as_dense, tensors))))]
+        else:
+            made = [Value(array) for array in self._predict_arrays(tensors)]
+        return made[0] if len(made) == 1 else made
+
+    def _call_for_training(self, *inputs: Any) -> Any:
+        return self(list(inputs), training=True)
+
+    def _inline(self, tensors: Sequence[Any]) -> Any:
+        raise ValueError(f"model {self.name!r} is a function; call it in the call() of another one")
+
+    def _become_part(self) -> None:
+        if self._core is not None:
+            raise ValueError(f"model {self.name!r} is in use by itself; make the outer one first")
+        self._inlined = True
+
+    def _applied(self, inputs: List[Tensor], training: bool) -> List[Any]:
+        return as_list(call_python(self.call, inputs if len(inputs) > 1 else inputs[0], training))
+
+    # -- what it has --
+
+    @property
+    def layers(self) -> List[Any]:
+        """The layers, and the models that are attributes of a subclass."""
+        return parts_of(self, (Layer, Model))
+
+    def get_layer(self, name: Optional[str] = None, index: Optional[int] = None) -> Any:
+        """A layer by its name or number."""
+        if index is not None:
+            return self.layers[index]
+        for layer in self.layers:
+            if layer.name == name:
+                return layer
+        raise ValueError(f"model {self.name!r} has no layer {name!r}; there are "
+                         f"{', '.join(str(layer.name) for layer in self.layers)}")
+
+    @property
+    def num_inputs(self) -> int:
+        """How many inputs the model has."""
+        return int(lib.rf_model_num_inputs(self.pointer))
+
+    @property
+    def num_outputs(self) -> int:
+        """How many outputs the model has."""
+        return int(lib.rf_model_num_outputs(self.pointer))
+
+    @property
+    def input_names(self) -> List[str]:
+        """Names of the inputs."""
+        return [text(lib.rf_model_input_name(self.pointer, i)) for i in range(self.num_inputs)]
+
+    @property
+    def output_names(self) -> List[str]:
+        """Names of the outputs."""
+        return [text(lib.rf_model_output_name(self.pointer, i)) for i in range(self.num_outputs)]
+
+    @property
+    def trainable(self) -> bool:
+        """Whether any of its layers is trained."""
+        return any(layer.trainable for layer in self.layers)
+
+    @trainable.setter
+    def trainable(self, value: bool) -> None:
+        for layer in self.layers:
+            layer.trainable = value
+
+    @property
+    def trainable_variables(self) -> List[Variable]:
+        """Variables that are trained, in the order of their first use; none before it is built."""
+        return model_variables(self, True)
+
+    @property
+    def non_trainable_variables(self) -> List[Variable]:
+        """Variables that are not trained, such as moving averages."""
+        return model_variables(self, False)
+
+    @property
+    def weights(self) -> List[Variable]:
+        """All variables: first those that are trained, then the others."""
+        return self.trainable_variables + self.non_trainable_variables
+
+    trainable_weights = trainable_variables
+    non_trainable_weights = non_trainable_variables
+    variables = weights
+
+    @property
+    def losses(self) -> List[Tensor]:
+        """In a step: the sum of the penalties of all layers, as a list of it; 0 without any."""
+        trace = trace_of("losses")
+        return [trace.made(lib.rf_model_regularization_loss(trace.pointer, self.pointer))]
+
+    def count_params(self) -> int:
+        """The number of numbers in all variables."""
+        return int(lib.rf_model_num_params(self.pointer))
+
+    def get_weights(self) -> List[np.ndarray]:
+        """The values of :attr:`weights`."""
+        return [np.asarray(variable.numpy()) for variable in self.weights]
+
+    def set_weights(self, weights: Sequence[Any]) -> None:
+        """Gives values to :attr:`weights`."""
+        assign_all(self.weights, weights, self.name)
+
+    def summary(self, print_fn: Optional[Callable[[str], Any]] = None) -> None:
+        """Prints the layers, the shapes of what they give, and their numbers of parameters."""
+        out = ffi.new("char **")
+        check(lib.rf_model_summary(self.pointer, out))
+        try:
+            (print_fn or print)(text(out[0]).rstrip("\n"))
+        finally:
+            lib.rf_string_free(out[0])
+
+    # -- files --
+
+    def save(self, filepath: Path, sharded: bool = False) -> None:
+        """Saves the whole model: layers, weights, and what it is compiled with.
+
+        ``sharded``: each worker of a job writes what it owns, into a file of its own.
+        """
+        check(lib.rf_model_save(self.pointer, path_bytes(filepath), _save_params(sharded)))
+
+    def save_weights(self, filepath: Path, sharded: bool = False) -> None:
+        """Saves the weights."""
+        check(lib.rf_model_save_weights(self.pointer, path_bytes(filepath), _save_params(sharded)))
+
+    def load_weights(self, filepath: Path) -> None:
+        """Sets the weights of a built model from any file that has them."""
+        path = path_bytes(filepath)
+        load = lib.rf_model_import_safetensors if path.endswith(b".safetensors") \
+            else lib.rf_model_load_weights
+        check(load(self.pointer, path))
+
+    def export(self, filepath: Path, format: Optional[str] = None) -> None:
+        """Writes the model for use without training.
+
+        ``format`` is "onnx", "safetensors" (weights alone) or "inference", which
+        :class:`ringfire.keras.models.Inference` loads; by default what the name's ending says.
+        """
+        path = path_bytes(filepath)
+        kind = format or {b".onnx": "onnx", b".safetensors": "safetensors"}.get(
+            os.path.splitext(path)[1], "inference")
+        if kind == "onnx":
+            check(lib.rf_model_export_onnx(self.pointer, path))
+        elif kind == "safetensors":
+            check(lib.rf_model_export_safetensors(self.pointer, path))
+        elif kind == "inference":
+            check(lib.rf_model_export(self.pointer, path, ffi.NULL))
+        else:
+            raise ValueError(f"export: format={format!r} is none of onnx, safetensors, inference")
+
+    def _add_to(self, checkpoint: Any, name: bytes) -> None:
+        check(lib.rf_checkpoint_add_model(checkpoint, name, self.pointer))
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name!r}>"
+
+
+def _save_params(sharded: bool) -> Any:
+    return ffi.new("rf_save_params *", {"sharded": sharded})
+
+
+def _apply(pointer: Any, model_pointer: Any, inputs: Any, outputs: Any, mode: int,
+           user: Any) -> int:
+    model: Optional[Model] = ffi.from_handle(user)()
+    if model is None:
+        raise RuntimeError("a step uses a model that is gone")
+    with tracing(pointer, model.strategy) as trace:
+        given = traced(trace, inputs, model._num_inputs)
+        with apply_in(model, bool(mode)):
+            results = model._applied(given, bool(mode))
+        if len(results) != model._num_outputs:
+            raise ValueError(f"{model.name}: call() gave {len(results)} tensors, but the model has "
+                             f"num_outputs={model._num_outputs}")
+        for i, result in enumerate(results):
+            outputs[i] = trace.take(result, "the result of call()")
+    return 0
+
+
+_on_apply = callback("rf_model_apply_fn", _apply)
+
+
+class _Alone(Model):
+    """A layer that is called outside of any model: a model of this layer."""
+
+    def __init__(self, layer: Layer, num_inputs: int) -> None:
+        self._begin(layer.name or snake_case(type(layer).__name__))
+        self._alone = layer
+        self._mask: Any = None
+        self._num_inputs = num_inputs
+        self._num_outputs = layer._num_outputs
+
+    def __call__(self, inputs: Any, *, training: Optional[bool] = None, mask: Any = None) -> Any:
+        if mask is None:
+            return super().__call__(inputs, training=training)
+        self._mask = mask
+        try:
+            return super().__call__(inputs, training=training)
+        finally:
+            self._mask = None
+
+    def _become_part(self) -> None:
+        if self._core is not None:
+            raise ValueError(f"model {self.name!r} is in use by itself; make the outer one first")
+        self._inlined = True
+
+    def _applied(self, inputs: List[Tensor], training: bool) -> List[Any]:
+        return as_list(self._alone(inputs, training=training, mask=self._mask))
+
+
+class Sequential(Model):
+    """Layers that are applied one after the other."""
+
+    def __init__(self, layers: Optional[Sequence[Any]] = None, name: Optional[str] = None) -> None:
+        self._begin(name)
+        self._input: Optional[InputLayer] = None
+        self._stack: List[Layer] = []
+        self._num_inputs = self._num_outputs = 1
+        for layer in layers or ():
+            self.add(layer)
+
+    def add(self, layer: Any) -> None:
+        """Adds a layer; the first may be an Input."""
+        if self._core is not None:
+            raise ValueError(f"{self.name}: a layer cannot be added to a model that is in use")
+        if isinstance(layer, KerasTensor):
+            layer = layer.layer
+        if isinstance(layer, InputLayer):
+            if self._stack or self._input is not None:
+                raise ValueError(f"{self.name}: an Input is the first layer")
+            self._input = layer
+        elif isinstance(layer, Sequential):
+            layer._inlined = True
+            if layer._input is not None and not self._stack and self._input is None:
+                self._input = layer._input
+            self._stack += layer._stack
+        elif isinstance(layer, Layer):
+            if layer._input_shape is not None and not self._stack and self._input is None:
+                self._input = InputLayer(layer._input_shape, layer._dtype)
+            self._stack.append(layer)
+        else:
+            raise TypeError(f"{self.name}: {layer!r} is no layer")
+
+    def _placed_layers(self) -> Iterator[Tuple[Tuple[str, ...], Layer]]:
+        return (((), layer) for layer in self._stack)
+
+    def pop(self) -> None:
+        """Removes the last layer."""
+        if self._core is not None:
+            raise ValueError(f"{self.name}: a layer cannot be removed from a model that is in use")
+        self._stack.pop()
+
+    def _create(self) -> None:
+        if not self._stack:
+            raise ValueError(f"{self.name} has no layers")
+        layers = list(self._stack)
+        pointers = ffi.new("rf_layer *[]", [layer._take(self) for layer in layers])
+        shape = ffi.NULL
+        plain = self._input is not None and self._input.dtype.code == \
+            element_type(layers[0]._dtype).code
+        if self._input is not None and plain:
+            shape = ffi.new("rf_shape *", shape_in(self._input.shape))
+        try:
+            made = create(lib.rf_model_create_sequential, "rf_model", self.strategy.pointer,
+                          pointers, len(layers), shape)
+        except Exception:
+            for layer in layers:
+                layer._lose()
+            raise
+        self._adopt_model(made)
+        if self._input is not None and not plain:
+            self.build((None,) + self._input.shape, self._input.dtype)
+
+    def _inline(self, tensors: Sequence[Any]) -> Any:
+        self._become_part()
+        (x,) = tensors
+        with enter_scope(self.name):
+            for layer in self._stack:
+                x = layer(x)
+        return x
+
+
+class Functional(Model):
+    """A graph of layers; made by ``Model(inputs, outputs)``."""
+
+    def __init__(self, inputs: Any, outputs: Any, name: Optional[str] = None) -> None:
+        self._begin(name or "model")
+        self._graph = _graph.Graph(inputs, outputs, self.name)
+        self._in_graph = self._graph.layers
+        self._num_inputs = len(self._graph.inputs)
+        self._num_outputs = len(self._graph.outputs)
+
+    def _create(self) -> None:
+        self._adopt_model(self._graph.build(self))
+
+    def _placed_layers(self) -> Iterator[Tuple[Tuple[str, ...], Layer]]:
+        return self._graph.placed_layers()
+
+    def _inline(self, tensors: Sequence[Any]) -> Any:
+        self._become_part()
+        with enter_scope(self.name):
+            made = self._graph.replay(tensors)
+        return made[0] if len(made) == 1 else made
+
+
+class _Loaded(Model):
+    """A model from a file."""
+
+    def __init__(self, pointer: Any, name: str) -> None:
+        self._begin(name)
+        self._adopt_model(pointer)
+        self._num_inputs = self.num_inputs
+        self._num_outputs = self.num_outputs
+        self._compiled_in_file()
+
+
+def load_model(filepath: Path) -> Model:
+    """A saved model, on the strategy of the scope: ready to evaluate, and to train if compiled."""
+    name = os.path.splitext(os.path.basename(os.fspath(filepath)))[0]
+    return _Loaded(create(lib.rf_model_load, "rf_model", get_strategy().pointer,
+                          path_bytes(filepath)), name)
+
+
+class Inference(Handle):
+    """A model in a file, exported or saved, ready to run on batches of any size."""
+
+    def __init__(self, filepath: Path, device: Optional[str] = None) -> None:
+        params = ffi.new("rf_inference_params *")
+        name = None if device is None else ffi.new("char[]", device.encode())
+        if name is not None:
+            params.device = name
+        self.adopt(create(lib.rf_inference_load, "rf_inference", path_bytes(filepath), params),
+                   lib.rf_inference_destroy)
+
+    def _signature(self, count: Any, entry: Any) -> Dict[str, Tuple[Tuple[int, ...], Any]]:
+        from .._arrays import shape_out
+        found = {}
+        for i in range(count(self.pointer)):
+            array = ffi.new("rf_array *")
+            name = text(entry(self.pointer, i, array))
+            found[name] = (shape_out(array.shape), element_type(array.dtype))
+        return found
+
+    @property
+    def inputs(self) -> Mapping[str, Tuple[Tuple[int, ...], Any]]:
+        """Names of the inputs, with their shapes and types; -1 is the batch."""
+        return self._signature(lib.rf_inference_num_inputs, lib.rf_inference_input)
+
+    @property
+    def outputs(self) -> Mapping[str, Tuple[Tuple[int, ...], Any]]:
+        """Names of the outputs, with their shapes and types."""
+        return self._signature(lib.rf_inference_num_outputs, lib.rf_inference_output)
+
+    def __call__(self, *inputs: Any) -> Any:
+        """Runs a batch: an array for each input; gives an array for each output."""
+        types = [kind for _, kind in self.inputs.values()]
+        given = [array_in(x, kind) for x, kind in zip(inputs, types)]
+        arrays = ffi.new("rf_array[]", [array[0] for array, _ in given])
+        count = lib.rf_inference_num_outputs(self.pointer)
+        out = ffi.new("rf_array[]", count)
+        check(lib.rf_inference_run_many(self.pointer, arrays, len(given), out, count))
+        made = [array_out(out[i]) for i in range(count)]
+        return made[0] if count == 1 else made

@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Text for models: tokenizers, and arrays of sequences."""
+
+from __future__ import annotations
+
+from typing import Any, List, Optional, Sequence, Union
+
+import numpy as np
+
+from ._arrays import array_in, array_out, dtype as element_type
+from ._lib import Handle, check, create, enum, ffi, lib, path_bytes
+from .data import Path, Paths, Strings, paths_of
+
+Text = Union[str, bytes]
+
+_int32 = element_type("int32")
+
+
+class Tokenizer(Handle):
+    """Turns text into token numbers, and numbers into text.
+
+    ``kind`` is "words" (as Keras' TextVectorization), "characters", "word_piece" (as BERT's) or
+    "byte_pair" (as GPT-2's). ``Tokenizer(vocabulary, kind)`` has the tokens in this order;
+    :meth:`train` learns them from texts, :meth:`load` reads a file that :meth:`save` wrote.
+    """
+
+    def __init__(self, vocabulary: Sequence[Text], kind: str = "words",
+                 special_tokens: Sequence[Text] = (), keep_case: bool = False,
+                 keep_punctuation: bool = False) -> None:
+        params, keep = _params(kind, special_tokens, keep_case=keep_case,
+                               keep_punctuation=keep_punctuation)
+        tokens = Strings(vocabulary)
+        self._begin(create(lib.rf_tokenizer_create, "rf_tokenizer", params, tokens.pointer,
+                           tokens.sizes, tokens.count))
+        del keep
+
+    def _begin(self, pointer: Any) -> None:
+        self.adopt(pointer, lib.rf_tokenizer_destroy)
+
+    @classmethod
+    def _of(cls, pointer: Any) -> Tokenizer:
+        made = cls.__new__(cls)
+        made._begin(pointer)
+        return made
+
+    @classmethod
+    def train(cls, texts: Sequence[Text], kind: str = "words", max_tokens: int = 0,
+              min_count: int = 0, special_tokens: Sequence[Text] = (), keep_case: bool = False,
+              keep_punctuation: bool = False) -> Tokenizer:
+        """A tokenizer whose vocabulary is learned; 0: the defaults of its kind."""
+        params, keep = _params(kind, special_tokens, max_tokens=max_tokens, min_count=min_count,
+                               keep_case=keep_case, keep_punctuation=keep_punctuation)
+        given = Strings(texts)
+        made = cls._of(create(lib.rf_tokenizer_train, "rf_tokenizer", params, given.pointer,
+                              given.sizes, given.count))
+        del keep
+        return made
+
+    @classmethod
+    def load(cls, path: Path) -> Tokenizer:
+        """A tokenizer from a file."""
+        return cls._of(create(lib.rf_tokenizer_load, "rf_tokenizer", path_bytes(path)))
+
+    def save(self, path: Path) -> None:
+        """Writes the tokenizer to a file, JSON."""
+        check(lib.rf_tokenizer_save(self.pointer, path_bytes(path)))
+
+    def __len__(self) -> int:
+        return int(lib.rf_tokenizer_vocabulary_size(self.pointer))
+
+    def token(self, number: int) -> bytes:
+        """The bytes of a token."""
+        size = ffi.new("size_t *")
+        found = lib.rf_tokenizer_token(self.pointer, number, size)
+        if found == ffi.NULL:
+            raise IndexError(f"there is no token {number}; there are {len(self)}")
+        return bytes(ffi.buffer(found, size[0]))
+
+    @property
+    def vocabulary(self) -> List[bytes]:
+        """All tokens."""
+        return [self.token(i) for i in range(len(self))]
+
+    def id(self, token: Text) -> int:
+        """The number of a token; -1 where there is no such."""
+        return int(lib.rf_tokenizer_id(self.pointer, _bytes(token)))
+
+    def is_special(self, number: int) -> bool:
+        """Whether a token is one that text never becomes, except for "[UNK]"."""
+        return bool(lib.rf_tokenizer_is_special(self.pointer, number))
+
+    def encode(self, text: Text) -> np.ndarray:
+        """The tokens of a text, i32 [n]."""
+        given = _bytes(text)
+        out = ffi.new("rf_array *")
+        check(lib.rf_tokenizer_encode(self.pointer, given, len(given), out))
+        return array_out(out[0])
+
+    def encode_padded(self, texts: Sequence[Text], length: int = 0, value: int = 0,
+                      padding: str = "pre", truncating: str = "pre") -> np.ndarray:
+        """The tokens of texts as one array i32 [n, length]; 0: the length of the longest one."""
+        given = Strings(texts)
+        out = ffi.new("rf_array *")
+        check(lib.rf_tokenizer_encode_padded(self.pointer, given.pointer, given.sizes, given.count,
+                                             _padding(length, value, padding, truncating), out))
+        return array_out(out[0])
+
+    __call__ = encode_padded
+
+    def decode(self, tokens: Any) -> str:
+        """The text of tokens; special ones are left out. Bytes that are no UTF-8 are replaced."""
+        numbers = np.ascontiguousarray(tokens, np.int32)
+        out, size = ffi.new("char **"), ffi.new("size_t *")
+        check(lib.rf_tokenizer_decode(self.pointer, ffi.from_buffer("int32_t[]", numbers),
+                                      numbers.size, out, size))
+        try:
+            return bytes(ffi.buffer(out[0], size[0])).decode("utf-8", "replace")
+        finally:
+            lib.rf_string_free(out[0])
+
+
+def _bytes(text: Text) -> bytes:
+    return text if isinstance(text, bytes) else text.encode()
+
+
+def _params(kind: str, special_tokens: Sequence[Text], **fields: Any) -> Any:
+    special = Strings(special_tokens)
+    return ffi.new("rf_tokenizer_params *", {
+        "kind": enum("rf_tokenizer_kind", kind), "special_tokens": special.pointer,
+        "num_special_tokens": special.count, **fields}), special
+
+
+def _padding(length: int, value: int, padding: str, truncating: str) -> Any:
+    return ffi.new("rf_sequence_pad_params *", {
+        "length": length, "value": value, "padding": enum("rf_sequence_end", padding),
+        "truncating": enum("rf_sequence_end", truncating)})
+
+
+def pad_sequences(sequences: Sequence[Any], maxlen: Optional[int] = None, padding: str = "pre",
+                  truncating: str = "pre", value: int = 0) -> np.ndarray:
+    """Sequences of different lengths as one array i32 [n, maxlen]."""
+    given = [array_in(sequence, _int32) for sequence in sequences]
+    arrays = ffi.new("rf_array[]", [array[0] for array, _ in given])
+    out = ffi.new("rf_array *")
+    check(lib.rf_sequences_pad(arrays, len(given), _padding(maxlen or 0, value, padding,
+                                                            truncating), out))
+    return array_out(out[0])
+
+
+def read_lines(paths: Paths) -> List[bytes]:
+    """The lines of files, plain or gzipped, in memory."""
+    files = Strings(paths_of(paths))
+    out = ffi.new("rf_text_lines **")
+    check(lib.rf_text_lines_read(files.pointer, files.count, out))
+    try:
+        texts, sizes = lib.rf_text_lines_texts(out[0]), lib.rf_text_lines_sizes(out[0])
+        return [bytes(ffi.buffer(texts[i], sizes[i]))
+                for i in range(lib.rf_text_lines_count(out[0]))]
+    finally:
+        lib.rf_text_lines_destroy(out)
+
+
+def bleu(candidates: Sequence[Any], references: Sequence[Any]) -> float:
+    """BLEU of a corpus: a candidate and a reference, both token numbers, for each text."""
+    if len(candidates) != len(references):
+        raise ValueError(f"bleu: {len(candidates)} candidates and {len(references)} references")
+    sides = [[np.ascontiguousarray(one, np.int32) for one in side]
+             for side in (candidates, references)]
+    pointers = [ffi.new("int32_t *[]", [ffi.from_buffer("int32_t[]", one) for one in side])
+                for side in sides]
+    lengths = [ffi.new("uint32_t[]", [one.size for one in side]) for side in sides]
+    out = ffi.new("double *")
+    check(lib.rf_bleu(pointers[0], lengths[0], pointers[1], lengths[1], len(candidates), out))
+    return float(out[0])
