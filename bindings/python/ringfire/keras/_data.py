@@ -22,14 +22,11 @@ def arrays_of(value: Any) -> List[np.ndarray]:
     return [as_dense(part) for part in parts]
 
 
-def class_weights(params: Any, weights: Optional[Mapping[int, float]]) -> Any:
-    """Puts the weights of classes, by their numbers, into an ``rf_fit_params *``. What it returns
-    must live as long as these."""
-    if not weights:
-        return None
-    table = ffi.new("double[]", [float(weights.get(i, 1.0)) for i in range(max(weights) + 1)])
-    params.class_weights, params.num_class_weights = table, len(table)
-    return table
+def class_weights(weights: Optional[Mapping[int, float]]) -> Any:
+    """The weights of classes 0, 1, ... as a ``double[]``; those that are not named have 1."""
+    listed = weights or {}
+    count = max(listed, default=-1) + 1
+    return ffi.new("double[]", [float(listed.get(i, 1.0)) for i in range(count)])
 
 
 def split_arrays(parts: Iterable[np.ndarray], share: float) -> Tuple[List[Any], List[Any]]:

@@ -222,20 +222,17 @@ class Trainer:
             "steps_per_epoch": steps_per_epoch or 0, "distribute": train.distribute_policy,
             "validation_freq": validation_freq,
             "device_cache": getattr(lib, DEVICE_CACHE[device_cache])})
-        kept = class_weights(params, class_weight)
         used = [train]
         if validation is not None:
             params.validation_data = validation.pointer
             used.append(validation)
         # The model may hold a place in the data until its next fit.
         self._used_data = (used, self._used_data[:1])
-        history = self._fit(params, used, callbacks, verbose, epochs,
-                            steps_per_epoch or train.cardinality())
-        del kept
-        return history
+        return self._fit(params, used, callbacks, verbose, epochs,
+                         steps_per_epoch or train.cardinality(), class_weight)
 
     def _fit(self, params: Any, used: List[Dataset], given_callbacks: Any, verbose: Any,
-             epochs: int, steps: int) -> History:
+             epochs: int, steps: int, weights: Optional[Mapping[int, float]]) -> History:
         history = History()
         progress = Progress(verbose, self._metric_names, self.strategy.is_chief, history)
         listed: List[Callback] = [] if given_callbacks is None else as_list(given_callbacks)
@@ -251,6 +248,8 @@ class Trainer:
         made = [one._to_c() for one in listed]
         pointers = ffi.new("rf_callback *[]", [one.pointer for one in made])
         params.callbacks, params.num_callbacks = pointers, len(made)
+        table = class_weights(weights)
+        params.class_weights, params.num_class_weights = table, len(table)
         take_raised()
         try:
             raise_failure(lib.rf_model_fit(self.pointer, params, ffi.NULL), *used)
@@ -357,9 +356,7 @@ class Trainer:
         parts = given(x, y, sample_weight, "train_on_batch")
         data = batched(parts, len(parts[0]), False)
         params = ffi.new("rf_fit_params *", {"data": data.pointer, "epochs": 1})
-        kept = class_weights(params, class_weight)
-        history = self._fit(params, [data], None, 0, 1, 1).history
-        del kept
+        history = self._fit(params, [data], None, 0, 1, 1, class_weight).history
         names = ["loss", *self._metric_names()]
         logs = {name: values[0] for name, values in history.items()
                 if name != "learning_rate" and (name in names or self._compiled is None
