@@ -475,7 +475,8 @@ typedef struct rf_fit_params {
     /**
      * Weights of classes, of a model with one output; others have 1. In training they multiply the
      * sample weight. A label has a class number, or is one-hot where its last dimension is above 1
-     * and the loss is not the sparse crossentropy. NULL: none
+     * and the loss is not the sparse crossentropy. The host looks them up, so that such data is not
+     * kept on the devices. NULL: none
      */
     const double *class_weights;
     uint32_t num_class_weights;

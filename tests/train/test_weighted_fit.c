@@ -183,7 +183,6 @@ typedef struct class_case {
     rf_dtype labels; /* f32: one-hot */
     int32_t rank;
     bool weighted; /* the samples, too */
-    rf_device_cache cache;
 } class_case;
 
 static rf_dataset *classes_of(const class_case *k, bool by_hand)
@@ -238,13 +237,11 @@ static void train_classes(rf_strategy *strategy, const class_case *k, bool by_ha
                                                      .output_metrics = &metric,
                                                      .num_output_metrics = 1 }));
     rf_dataset *data = classes_of(k, by_hand);
-    OK(rf_model_fit(model,
-                    &(rf_fit_params){ .data = data,
-                                      .epochs = EPOCHS,
-                                      .device_cache = k->cache,
-                                      .class_weights = num ? class_weights : NULL,
-                                      .num_class_weights = num },
-                    &history));
+    OK(rf_model_fit(
+        model,
+        &(rf_fit_params){
+            .data = data, .epochs = EPOCHS, .class_weights = num ? class_weights : NULL, .num_class_weights = num },
+        &history));
     OK(rf_variable_read(rf_model_variables(model).items[0], kernel));
     for (int i = 0; i < C * C; i++) results[i] = (double)kernel[i];
     for (int i = 0; i < EPOCHS; i++)
@@ -258,11 +255,10 @@ static void train_classes(rf_strategy *strategy, const class_case *k, bool by_ha
 static void classes_weigh(rf_strategy *strategy)
 {
     static const class_case cases[] = {
-        { RF_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY, RF_I32, 1, false, RF_DEVICE_CACHE_OFF },
-        { RF_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY, RF_U8, 2, true, RF_DEVICE_CACHE_OFF },
-        { RF_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY, RF_I32, 1, true, RF_DEVICE_CACHE_ON },
-        { RF_LOSS_CATEGORICAL_CROSSENTROPY, RF_F32, 2, false, RF_DEVICE_CACHE_OFF },
-        { RF_LOSS_CATEGORICAL_CROSSENTROPY, RF_F32, 2, true, RF_DEVICE_CACHE_OFF },
+        { RF_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY, RF_I32, 1, false },
+        { RF_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY, RF_U8, 2, true },
+        { RF_LOSS_CATEGORICAL_CROSSENTROPY, RF_F32, 2, false },
+        { RF_LOSS_CATEGORICAL_CROSSENTROPY, RF_F32, 2, true },
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         double is[RESULTS], wanted[RESULTS], plain[RESULTS];
@@ -289,6 +285,9 @@ static void refuses_class_weights(rf_strategy *strategy)
     FAILS(rf_model_fit(model, &params, NULL), RF_ERROR_INVALID_ARGUMENT, "class_weights is NULL");
     params.class_weights = wrong;
     FAILS(rf_model_fit(model, &params, NULL), RF_ERROR_INVALID_ARGUMENT, "class_weights[1] is not finite");
+    params.device_cache = RF_DEVICE_CACHE_ON;
+    params.class_weights = class_weights;
+    FAILS(rf_model_fit(model, &params, NULL), RF_ERROR_INVALID_ARGUMENT, "device_cache cannot be ON");
     rf_model_destroy(&model);
     rf_optimizer_destroy(&optimizer);
     rf_dataset_destroy(&data);

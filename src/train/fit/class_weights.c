@@ -65,6 +65,9 @@ static rf_result check_weights(const rf_model *model, const rf_fit_params *param
                params->num_class_weights);
     RF_REQUIRE(model->num_outputs == 1, "rf_model_fit: class_weights are of a model's only output, this one has %u",
                model->num_outputs);
+    RF_REQUIRE(params->device_cache != RF_DEVICE_CACHE_ON,
+               "rf_model_fit: class_weights are looked up on the host, so that device_cache cannot be ON; put sample "
+               "weights into data instead");
     for (uint32_t i = 0; i < params->num_class_weights; i++)
         RF_REQUIRE(isfinite(params->class_weights[i]), "rf_model_fit: class_weights[%u] is not finite", i);
     return RF_OK;

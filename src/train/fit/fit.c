@@ -231,7 +231,7 @@ static rf_result run_validation(fit_run *run)
 }
 
 /* Whether validation follows the epoch that is at its end. */
-static bool validates(const rf_fit_params *params, uint32_t epoch)
+static bool validation_follows(const rf_fit_params *params, uint32_t epoch)
 {
     const uint64_t every = params->validation_freq ? params->validation_freq : 1;
     return params->validation_data && ((uint64_t)epoch + 1) % every == 0;
@@ -247,7 +247,7 @@ static rf_result end_epoch(fit_run *run, rf_history *history)
     RF_TRY(rf_meters_read(&c->train_meters, c->names, &run->logs)); /* waits for the devices */
     RF_TRY(check_loss(run, &run->logs));
     run->at.state.train_seconds = (double)(rf_now_ns() - run->epoch_start_ns) * 1e-9;
-    if (validates(run->params, run->at.state.epoch)) RF_TRY(run_validation(run));
+    if (validation_follows(run->params, run->at.state.epoch)) RF_TRY(run_validation(run));
     if (run->cut_short) return report_progress(run, RF_FIT_STOPPED);
     rf_logs_add(&run->logs, "learning_rate", rf_optimizer_learning_rate(c->optimizer));
     RF_TRY(call_all(run, EPOCH_END, &run->logs));
