@@ -468,8 +468,8 @@ typedef struct rf_fit_params {
      */
     rf_device_cache device_cache;
     /**
-     * Validation after every n-th epoch; 0: 1. The logs of other epochs have no "val_" values, and
-     * callbacks that watch one pass over them.
+     * Validation after every n-th epoch; 0: 1. The logs of other epochs have no "val_" values, so
+     * that these epochs do not count for callbacks that watch one.
      */
     uint64_t validation_freq;
     /**
