@@ -10,7 +10,7 @@
 #include "pictures.h"
 #include <ringfire/readers.h>
 
-enum { PICTURES = 256, SIZE = 256, BATCH = 16, ROUNDS = 5, MOST = 16 };
+enum { PICTURES = 1024, SIZE = 256, BATCH = 16, ROUNDS = 5, MOST = 16 };
 
 static double decode_all(const rf_dataset *batches)
 {
