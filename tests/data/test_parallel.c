@@ -41,14 +41,6 @@ static int end(void **state)
 
 typedef enum pipeline { ARRAYS, RANDOM, CACHED, IMAGES, IN_ORDER, EMPTY, PIPELINES } pipeline;
 
-static rf_result scatter(void *user, rf_random_key key, const rf_element *in, rf_element *out)
-{
-    (void)user;
-    *(int32_t *)out->component[0].data =
-        *(const int32_t *)in->component[0].data + 1000 * (int32_t)rf_random_key_below(key, 0, 1000);
-    return RF_OK;
-}
-
 static rf_dataset *batches(pipeline kind)
 {
     rf_dataset *d;

@@ -10,6 +10,7 @@
 #include "../support/folder.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "combined.h"
 #include "data/slice.h"
 #include "tests/room.h"
 
@@ -68,14 +69,6 @@ typedef enum pipeline {
     PARALLEL,
     PIPELINES
 } pipeline;
-
-static rf_result scatter(void *user, rf_random_key key, const rf_element *in, rf_element *out)
-{
-    (void)user;
-    *(int32_t *)out->component[0].data =
-        *(const int32_t *)in->component[0].data + 1000 * (int32_t)rf_random_key_below(key, 0, 1000);
-    return RF_OK;
-}
 
 static rf_dataset *make(pipeline kind)
 {
