@@ -110,6 +110,7 @@ def comments(text):
 
 
 def pythonic(parameters):
+    """Parameters as Python has them: booleans in the place of enumerations that stand for them."""
     for kind, p in parameters:
         yield from (("bool", b) for b in BOOLEANS[kind]) if kind in BOOLEANS else [(kind, p)]
 

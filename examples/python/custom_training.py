@@ -14,7 +14,7 @@ parser.add_argument("--batch-size", type=int, default=64, help="of each replica"
 parser.add_argument("--devices", help="as RINGFIRE_DEVICES has them; all GPUs by default")
 parser.add_argument("--data", help="directory with the four IDX files")
 parser.add_argument("--checkpoints", default="./training_checkpoints")
-parser.add_argument("--seed", type=int, default=0, help="of initial weights")
+parser.add_argument("--seed", type=int, default=1, help="of initial weights and order")
 parser.add_argument("--limit", type=int, help="so many examples of each part only")
 arguments = parser.parse_args()
 
@@ -50,7 +50,7 @@ GLOBAL_BATCH_SIZE = BATCH_SIZE_PER_REPLICA * strategy.num_replicas_in_sync
 EPOCHS = arguments.epochs
 
 train_dataset = rf.data.Dataset.from_tensor_slices((train_images, train_labels)).shuffle(
-    BUFFER_SIZE).batch(GLOBAL_BATCH_SIZE)
+    BUFFER_SIZE, seed=arguments.seed).batch(GLOBAL_BATCH_SIZE)
 test_dataset = rf.data.Dataset.from_tensor_slices((test_images, test_labels)).batch(
     GLOBAL_BATCH_SIZE)
 

@@ -80,8 +80,7 @@
     X(22, ERF, "erf", 1, erf(a), rf_erf(a))                                                                            \
     X(29, POW, "pow", 2, pow(a, b), rf_pow(a, b))                                                                      \
     X(40, POW_SLOPE, "pow_slope", 2, b == 0 ? 0 : b * pow(a, b - 1), rf_pow_slope(a, b))                               \
-    X(41, POW_LOG, "pow_log", 2, a == 0 && b >= 0 ? 0 : log(a), rf_pow_log(a, b))                                      \
-    X(47, LDEXP, "ldexp", 2, rf_ldexp(a, b), rf_ldexp(a, b))
+    X(41, POW_LOG, "pow_log", 2, a == 0 && b >= 0 ? 0 : log(a), rf_pow_log(a, b))
 
 #define RF_SCALAR_FNS(X) RF_FUSED_SCALAR_FNS(X) RF_LONE_SCALAR_FNS(X)
 

@@ -189,7 +189,7 @@ typedef struct rf_kernel {
     double (*score)(const rf_op_call *call, const rf_device_caps *caps, const void *data);
     rf_result (*plan)(const rf_op_call *call, const rf_device_caps *caps, const void *data,
                       rf_kernel_plan *plan); /* pure */
-    const void *data; /* handed to both: how this kernel differs from others that share these functions */
+    const void *data; /* handed to these and to `narrow`: how this kernel differs from others that share them */
     bool last_resort; /* many times slower than the op's others, and there for what they cannot do: that it runs is
                          worth a line in the log */
     bool cuts_up;     /* takes tensors larger than a descriptor, in pieces of them */
@@ -198,7 +198,7 @@ typedef struct rf_kernel {
                       blocks: where a pixel that one of them depends on is not finite, all may be none. 0: does not */
     bool cooperative; /* computes with caps->matrix_f16 and matrix_bf16, which are tested before they are used */
     /* Whether it reads and writes the types of 16 bits of such a call by itself, where the op has them. NULL: never. */
-    bool (*narrow)(const rf_op_call *call, const rf_device_caps *caps);
+    bool (*narrow)(const rf_op_call *call, const rf_device_caps *caps, const void *data);
 } rf_kernel;
 /* Kernels of one op that are made for one kind of devices. */
 typedef struct rf_kernel_list {

@@ -87,7 +87,7 @@ rf_result rf_call_infer(rf_op_call *call)
 
 bool rf_kernel_widens(const rf_kernel *kernel, const rf_op_call *call, const rf_device_caps *caps)
 {
-    return rf_call_is_narrow(call) && !(kernel->narrow && kernel->narrow(call, caps));
+    return rf_call_is_narrow(call) && !(kernel->narrow && kernel->narrow(call, caps, kernel->data));
 }
 
 /* Scores of kernels that are made for the other kind of devices are multiplied by this: they come after all that are

@@ -8,10 +8,6 @@ rf_result rf_fill_plan_by_shader(const rf_op_call *call, float value, const rf_d
     rf_flat_job job = { .shader = &rf_shader_fill, .width = 4, .n_tensors = 1 };
     const rf_push_fill push = { .value = value };
     RF_FLAT_JOB_PUSH(&job, push, n_vec, n_tail);
-    if (caps->driver == RF_DRIVER_LAVAPIPE && rf_flat_texels(caps)) {
-        job.shader = caps->subgroup_size == 8 ? &rf_shader_fill_texel8 : &rf_shader_fill_texel16;
-        job.width = 32;
-    }
     job.tensors[0].kind = RF_BIND_OUTPUT;
     job.tensors[0].write = true;
     return rf_flat_job_plan(&job, rf_desc_count(&call->out[0]), caps, plan);

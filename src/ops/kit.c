@@ -118,9 +118,8 @@ void rf_dispatch_items(rf_dispatch *d, const rf_device_caps *caps, uint64_t item
 
 bool rf_flat_texels(const rf_device_caps *caps)
 {
-    return caps->int64 && caps->subgroup_shuffle && caps->full_subgroups &&
-           (caps->subgroup_size == 8 || caps->subgroup_size == 16) &&
-           rf_local_size(caps, RF_FLAT_LOCAL) % caps->subgroup_size == 0;
+    return caps->int64 && caps->subgroup_shuffle && caps->full_subgroups && caps->subgroup_size == 8 &&
+           rf_local_size(caps, RF_FLAT_LOCAL) % 8 == 0;
 }
 
 rf_magic rf_magic_make(uint32_t divisor)
@@ -277,34 +276,16 @@ void rf_row_job_lanes(rf_row_job *job, const rf_device_caps *caps, uint64_t step
     job->spec[job->n_spec++] = lanes;
 }
 
-uint32_t rf_held_fours(const rf_device_caps *caps, uint64_t columns)
+void rf_row_job_texels(rf_row_job *job, const rf_device_caps *caps, double score)
 {
-    const uint64_t most = 32; /* MOST_HELD */
-    if (!rf_flat_texels(caps) || columns < 4ull * caps->subgroup_size) return 0;
-    /* Where columns are no multiple of four, a row may begin with the last element of one. */
-    const uint64_t held = rf_div_up(columns % 4 == 0 ? columns : columns + 3, 4ull * caps->subgroup_size);
-    return held <= most ? (uint32_t)held : 0;
-}
-
-void rf_row_job_hold(rf_row_job *job, const rf_device_caps *caps, uint64_t columns)
-{
-    job->threads_per_row = caps->subgroup_size;
-    job->local = rf_local_size(caps, 4 * caps->subgroup_size);
-    job->loops = RF_NO_LOOPS;
-    job->spec[job->n_spec++] = rf_held_fours(caps, columns);
-    job->spec[job->n_spec++] = columns % 4 != 0;
+    const bool whole = rf_row_job_chunk(job, caps) >= job->rows;
+    job->score = caps->driver == RF_DRIVER_LAVAPIPE && whole ? score : RF_SCORE_RESERVE;
 }
 
 double rf_row_job_score(const rf_row_job *job, const rf_device_caps *caps)
 {
     if (job->loops > rf_loop_limit(caps) || rf_row_job_chunk(job, caps) == 0) return RF_SCORE_NONE;
     return job->score > 0 ? job->score : RF_SCORE_ANY;
-}
-
-void rf_row_job_texels(rf_row_job *job, const rf_device_caps *caps, double score)
-{
-    const bool whole = rf_row_job_chunk(job, caps) >= job->rows;
-    job->score = caps->driver == RF_DRIVER_LAVAPIPE && whole ? score : RF_SCORE_RESERVE;
 }
 
 double rf_row_kernel_score(const rf_op_call *call, const rf_device_caps *caps, const void *data)
@@ -427,13 +408,13 @@ uint32_t rf_type_word(rf_dtype dtype, const rf_device_caps *caps)
     return (uint32_t)dtype | (dtype == RF_F16 && reads ? READS_HALVES : 0);
 }
 
-bool rf_always_narrow(const rf_op_call *call, const rf_device_caps *caps)
+bool rf_always_narrow(const rf_op_call *call, const rf_device_caps *caps, const void *data)
 {
     (void)call, (void)caps;
     return true;
 }
 
-bool rf_texels_narrow(const rf_op_call *call, const rf_device_caps *caps)
+bool rf_texels_narrow(const rf_op_call *call, const rf_device_caps *caps, const void *data)
 {
     (void)call;
     return caps->driver == RF_DRIVER_LAVAPIPE;
@@ -465,14 +446,9 @@ rf_op_call rf_call_in_words(const rf_op_call *call)
     return put_in_words(&words) ? words : *call;
 }
 
-bool rf_words_narrow(const rf_op_call *call, const rf_device_caps *caps)
+bool rf_words_narrow(const rf_op_call *call, const rf_device_caps *caps, const void *data)
 {
     (void)caps;
     rf_op_call words = *call;
     return put_in_words(&words);
-}
-
-bool rf_word_texels_narrow(const rf_op_call *call, const rf_device_caps *caps)
-{
-    return rf_texels_narrow(call, caps) && rf_words_narrow(call, caps);
 }

@@ -16,24 +16,26 @@
 
 #define RF_LENGTH(array) ((uint32_t)(sizeof(array) / sizeof((array)[0])))
 /* clang-format off */
-/* An op's fields for its kernels: those that every device runs. _AND: further lists, for software and for GPUs. */
+/* An op's fields for its kernels: those that every device runs. _AND: further lists, by RF_SOFTWARE and RF_GPU. */
 #define RF_KERNELS(table) .families = { &(const rf_kernel_list)RF_KERNEL_LIST(table) }
 #define RF_KERNELS_AND(table, ...) .families = { &(const rf_kernel_list)RF_KERNEL_LIST(table), __VA_ARGS__ }
 /* Kernels of a family: `const rf_kernel_list rf_matmul_gpu = RF_KERNEL_LIST(table)`. */
 #define RF_KERNEL_LIST(table) { table, RF_LENGTH(table) }
-/* A list of kernels that only software drivers run: they are left out of builds for GPUs (-Dsoftware_kernels=false). */
+/* Lists of kernels that only software drivers run, which builds for GPUs leave out (-Dsoftware_kernels=false), and that
+ * only GPUs run. */
 #ifdef RF_NO_SOFTWARE_KERNELS
-#define RF_SOFTWARE(list) NULL
+#define RF_SOFTWARE(list) [RF_FAMILY_CPU] = NULL
 #else
-#define RF_SOFTWARE(list) list
+#define RF_SOFTWARE(list) [RF_FAMILY_CPU] = list
 #endif
+#define RF_GPU(list) [RF_FAMILY_GPU] = list
 /* clang-format on */
 
 /* Functions of kernels, for declarations. */
 typedef double rf_score_fn(const rf_op_call *call, const rf_device_caps *caps, const void *data);
 typedef rf_result rf_plan_fn(const rf_op_call *call, const rf_device_caps *caps, const void *data,
                              rf_kernel_plan *plan);
-typedef bool rf_narrow_fn(const rf_op_call *call, const rf_device_caps *caps);
+typedef bool rf_narrow_fn(const rf_op_call *call, const rf_device_caps *caps, const void *data);
 
 static inline uint64_t rf_min(uint64_t a, uint64_t b)
 {
@@ -101,7 +103,8 @@ bool rf_grid_make(const rf_device_caps *caps, uint64_t groups, uint32_t grid[3])
  * be idle. A grid that is too large is refused when the plan is checked. */
 void rf_dispatch_groups(rf_dispatch *d, const rf_device_caps *caps, uint64_t groups);
 void rf_dispatch_items(rf_dispatch *d, const rf_device_caps *caps, uint64_t items);
-/* The device can run shaders that read and write by RF_TEXELS and RF_WRITE of shaders/include/wide.glsl. */
+/* The device can run shaders that read and write by RF_TEXELS and RF_WRITE of shaders/include/wide.glsl: of eight
+ * lanes. */
 bool rf_flat_texels(const rf_device_caps *caps);
 
 /* n / d for n < 2^31 as rf_divide() of shaders/include/division.glsl does it. */
@@ -229,11 +232,6 @@ void rf_row_job_group(rf_row_job *job, const rf_device_caps *caps, const rf_shad
 uint32_t rf_row_lanes(const rf_device_caps *caps, uint64_t steps);
 /* Makes the job one of such lanes: invocations, local size, loops, score and the shader's next constant. */
 void rf_row_job_lanes(rf_row_job *job, const rf_device_caps *caps, uint64_t steps, uint32_t passes);
-/* How many fours of a row each lane of a subgroup holds, where a subgroup reads every element once (shaders/include/
- * held_rows.glsl); 0: the device has no such subgroups, or rows are too short or too long for them. */
-uint32_t rf_held_fours(const rf_device_caps *caps, uint64_t columns);
-/* Makes the job one of such subgroups, a row each: local size, invocations and the shader's next constants. */
-void rf_row_job_hold(rf_row_job *job, const rf_device_caps *caps, uint64_t columns);
 /* Scores a complete job that reads by texels: `score` where drivers fetch these at once and one dispatch takes all
  * rows, RF_SCORE_RESERVE elsewhere. */
 void rf_row_job_texels(rf_row_job *job, const rf_device_caps *caps, double score);
@@ -272,14 +270,13 @@ rf_result rf_cast_add(rf_kernel_plan *plan, const rf_device_caps *caps, rf_cast_
 rf_result rf_widen(const rf_kernel *kernel, const rf_op_call *call, const rf_device_caps *caps, rf_kernel_plan *plan);
 /* rf_kernel.narrow of kernels that take all such calls, and of those that read other bits through texels of floats:
  * what drivers do to these is not said, but that lavapipe leaves them alone. */
-bool rf_always_narrow(const rf_op_call *call, const rf_device_caps *caps);
-bool rf_texels_narrow(const rf_op_call *call, const rf_device_caps *caps);
+bool rf_always_narrow(const rf_op_call *call, const rf_device_caps *caps, const void *data);
+bool rf_texels_narrow(const rf_op_call *call, const rf_device_caps *caps, const void *data);
 /* For a call that copies elements as such, all of 16 bits and in even last dimensions: the same copies of words, each
  * of which holds two. Any other call comes back as it is. */
 rf_op_call rf_call_in_words(const rf_op_call *call);
-/* Whether that is another call: rf_kernel.narrow of kernels that plan it, without texels and with them. */
-bool rf_words_narrow(const rf_op_call *call, const rf_device_caps *caps);
-bool rf_word_texels_narrow(const rf_op_call *call, const rf_device_caps *caps);
+/* Whether that is another call: rf_kernel.narrow of kernels that plan it. */
+bool rf_words_narrow(const rf_op_call *call, const rf_device_caps *caps, const void *data);
 /* The outputs that are stored in the type of the inputs. */
 #define RF_STORES_16(outputs) .widen = rf_widen, .narrow = outputs
 

@@ -80,7 +80,6 @@ typedef enum rf_scalar_fn {
     RF_FN_WHOLE_GREATER,
     RF_FN_WHOLE_GREATER_EQUAL,
     RF_FN_WHOLE_EQUAL,
-    RF_FN_LDEXP /* (a, b): a * 2^b, exactly, of whole b */,
     RF_FN_COUNT
 } rf_scalar_fn;
 #define RF_MAX_STEPS 8

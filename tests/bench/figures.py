@@ -179,16 +179,19 @@ def conditions(options):
 # ---- the page ----
 
 def told(taken):
-    loaded = ("that other programs used at the same time (load %.1f)" % taken["load"]
-              if taken["load"] > IDLE_LOAD * taken["processors"] else "otherwise idle")
+    loaded = (" that other programs used at the same time (load %.1f)" % taken["load"]
+              if taken["load"] > IDLE_LOAD * taken["processors"] else ", otherwise idle")
     lines = ["Measured on %s at commit %s, with %s." % (taken["day"], taken["commit"],
                                                       taken["device"]),
-             "The machine: %d processors of an %s, %s." % (taken["processors"], taken["machine"],
+             "The machine: %d processors of an %s%s." % (taken["processors"], taken["machine"],
                                                            loaded)]
     return "\n".join(lines + ([taken["note"]] if "note" in taken else []))
 
 
 def markdown(heads, rows):
+    """Without the columns of which nothing is known."""
+    known = [i for i in range(len(heads)) if any(str(row[i]) for row in rows)]
+    heads, rows = [heads[i] for i in known], [[row[i] for i in known] for row in rows]
     lines = [heads, ["---"] * len(heads), *rows]
     return "".join("| %s |\n" % " | ".join(map(str, line)) for line in lines).replace("  ", " ")
 

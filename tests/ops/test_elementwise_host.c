@@ -703,11 +703,11 @@ TEST(small_programs_take_small_shaders)
     const rf_tensor_desc in = f32(RF_SHAPE(64, 100));
     rf_op_call call = make_call(&rf_op_elementwise, &relu, 1, &in);
     assert_int_equal(rf_op_elementwise.infer(&call), RF_OK);
-    rf_kernel_plan plan = check_plan(&call, rf_op_kernel(&rf_op_elementwise, 1), &caps);
+    rf_kernel_plan plan = check_plan(&call, rf_op_kernel(&rf_op_elementwise, 0), &caps);
     assert_string_equal(plan.items[0].shader->name, "elementwise_1_w4");
     /* Another batch: other push constants, the same pipeline. */
     call.in[0].shape.dim[0] = call.out[0].shape.dim[0] = 48;
-    rf_kernel_plan other = check_plan(&call, rf_op_kernel(&rf_op_elementwise, 1), &caps);
+    rf_kernel_plan other = check_plan(&call, rf_op_kernel(&rf_op_elementwise, 0), &caps);
     assert_int_equal(plan.items[0].n_spec, other.items[0].n_spec);
     assert_memory_equal(plan.items[0].spec, other.items[0].spec, sizeof(other.items[0].spec));
     rf_kernel_plan_free(&plan);

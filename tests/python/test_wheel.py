@@ -19,7 +19,7 @@ print([line.split()[-1] for line in open('/proc/self/maps') if 'libringfire' in 
 x = np.random.default_rng(1).normal(size=(256, 8)).astype(np.float32)
 y = (x.sum(1) > 0).astype(np.int32)
 model = rf.keras.Sequential([rf.keras.layers.Dense(8, activation='relu'), rf.keras.layers.Dense(2)])
-model.compile(optimizer='adam', metrics=['accuracy'],
+model.compile(optimizer=rf.keras.optimizers.Adam(0.02), metrics=['accuracy'],
               loss=rf.keras.losses.SparseCategoricalCrossentropy(from_logits=True))
 data = rf.data.Dataset.from_tensor_slices((x, y)).batch(16)
 print(model.fit(data, epochs=10, verbose=0).history['accuracy'][-1])

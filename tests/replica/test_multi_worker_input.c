@@ -493,7 +493,8 @@ static rf_result expect_refusal(worker *w, rf_model *model, const rf_dataset *wh
     rf_iterator *it;
     rf_function *f;
     const rf_element *batch;
-    GO(rf_function_create(w->strategy, &(rf_function_params){ .step = call_model, .user = model }, &f));
+    GO(rf_function_create(w->strategy, &(rf_function_params){ .step = call_model, .user = model, .training = true },
+                          &f));
     GO(rf_strategy_distribute_dataset(w->strategy, whole, NULL, &own));
     GO(rf_iterator_create(own, 0, &it));
     GO(rf_iterator_next(it, &batch));

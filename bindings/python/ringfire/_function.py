@@ -13,7 +13,7 @@ import numpy as np
 from . import _arrays as arrays
 from ._lib import (Handle, InvalidArgumentError, TraceError, callback, check, ffi, forget_raised,
                    lib, raised, take_raised)
-from ._structure import flatten, is_array, pack
+from ._structure import count_leaves, flatten, is_array, pack
 from ._trace import Tensor, Trace, current, tensors
 from ._values import BatchValue, Elements, Value
 
@@ -96,7 +96,7 @@ class OnlyResult(Result, PerReplica):
     def __init__(self, step: "Step", pointer: Any) -> None:
         self.step, self.pointer = step, pointer
         self.strategy = strategy = step.strategy
-        self.replica = strategy.local_replicas[0]
+        self.replica = strategy.first_local
 
     @property
     def source(self) -> PerReplica:  # type: ignore[override]
@@ -114,6 +114,7 @@ class Step(Handle):
 
     def __init__(self, strategy: Any, function: Callable[..., Any], definition: Any) -> None:
         self.strategy, self.function, self.definition = strategy, function, definition
+        self.num_inputs = count_leaves(definition)
         self.name = getattr(function, "__name__", type(function).__name__)
         self.outer = False  # of an rf.function: what it calls may be the step
         self._made: Any = ()  # the structure that the step returned when it was traced last
@@ -152,7 +153,7 @@ class Step(Handle):
             raise earlier
         with Trace(pointer, self.strategy) as trace:
             trace.outer_step = self.outer
-            arguments = iter(tensors(trace, inputs, self._num_inputs))
+            arguments = iter(tensors(trace, inputs, self.num_inputs))
             args, kwargs = pack(self.definition, arguments)
             made = self.function(*args, **kwargs)
             leaves: List[Any] = []
@@ -170,20 +171,14 @@ class Step(Handle):
             return int(lib.rf_trace_status(pointer))
 
     def run(self, values: List[Any]) -> Any:
-        """Runs the step on every replica; the structure that it returned, of its results."""
-        self._num_inputs = len(values)
+        """run_element() of arrays."""
         if not values:
             # Each replica gets an example that the step does not see.
             values = [np.zeros((self.strategy.num_replicas_in_sync, 1), np.uint8)]
         return self.run_element(self._elements.of(values))
 
-    def run_batch(self, batch: Any) -> Any:
-        """run() of all values of a batch of an iterator, which the library has as they are."""
-        batch.used = True
-        self._num_inputs = len(batch.ranks)
-        return self.run_element(batch.element)
-
     def run_element(self, element: Any) -> Any:
+        """Runs the step on every replica; the structure that it returned, of its results."""
         if raised:
             forget_raised()
         strategy, (older, newer) = self.strategy, self._recent
@@ -325,8 +320,8 @@ def run_step(strategy: Any, function: Any, args: Sequence[Any], kwargs: Dict[str
         batch = first._batch if type(first) is BatchValue else None
         if batch is not None and batch.values is args[0] and 0 not in batch.ranks:
             step = find_step(strategy, function, _BATCHES[len(batch.ranks)])
-            step.outer = outer
-            return step.run_batch(batch)
+            step.outer, batch.used = outer, True
+            return step.run_element(batch.element)
     leaves: List[Any] = []
     definition = flatten((tuple(args), kwargs), is_array, leaves)
     step = find_step(strategy, function, definition)

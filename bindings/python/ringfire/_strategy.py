@@ -15,8 +15,8 @@ from . import _arrays as arrays
 from ._devices import PhysicalDevice, device_list
 from ._function import Function, Orchestrates, PerReplica, Result, _Bound, run_step
 from ._lib import Handle, InvalidArgumentError, TraceError, check, create, ffi, lib, params, text, where
-from ._trace import current
-from ._values import Value
+from ._trace import current, local
+from ._values import Number, Value
 
 _local = threading.local()
 _serial = 0
@@ -78,7 +78,7 @@ class Strategy(Handle):
         first = int(lib.rf_strategy_first_local_replica(pointer))
         self.local_replicas = range(first,
                                     first + int(lib.rf_strategy_num_local_replicas(pointer)))
-        self.one_local = len(self.local_replicas) == 1
+        self.first_local, self.one_local = first, len(self.local_replicas) == 1
         self._number = ffi.new("float *")
         self.steps = OrderedDict()
         self.restores: List[Any] = []  # checkpoints that wait until models are built
@@ -132,7 +132,7 @@ class Strategy(Handle):
         are divided along their first dimension; the function sees the part of one replica, as
         symbolic tensors, once for each kind of arguments. The result has a value for each replica
         of this worker; where that is one, it is this value."""
-        trace = current()
+        trace = getattr(local, "trace", None)
         if trace is not None:
             if trace.outer_step:
                 raise Orchestrates
@@ -145,7 +145,7 @@ class Strategy(Handle):
         """Combines what a step returned over all replicas: scalars in the library; with axis=0 the
         sum or mean over all rows."""
         op = reduce_op if type(reduce_op) is ReduceOp else _reduce_op(reduce_op)
-        trace = current()
+        trace = getattr(local, "trace", None)
         if trace is not None:
             if trace.outer_step:
                 raise Orchestrates
@@ -167,7 +167,7 @@ class Strategy(Handle):
             out = self._number
             result = lib.rf_strategy_reduce(self.pointer, _code(op), source.pointer, out)
             if result >= 0:
-                return Value(np.asarray(np.float32(out[0])))
+                return Number(out[0])
             if self.world_size > 1:
                 check(result)
         parts = [a for a in (source.read(r) for r in self.local_replicas) if a.size > 0]

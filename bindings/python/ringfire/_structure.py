@@ -31,6 +31,15 @@ def flatten(structure: Any, leaf: Callable[[Any], bool], leaves: List[Any]) -> A
     return (Static, Static(structure))
 
 
+def count_leaves(definition: Any) -> int:
+    """How many leaves a structure has."""
+    if definition is None:
+        return 1
+    if definition[0] is Static:
+        return 0
+    return sum(count_leaves(d) for d in (definition[2] if definition[0] is dict else definition[1:]))
+
+
 class Static:
     """A value that is part of a structure itself. 1, 1.0 and True are different ones."""
     __slots__ = ("value", )

@@ -14,7 +14,7 @@ from ._lib import Error, TraceError, fail, ffi, lib, where
 if TYPE_CHECKING:
     from ._variable import Variable
 
-_local = threading.local()
+local = threading.local()  # its `trace` is that of the thread
 
 # NumPy's functions that are operators.
 operators: Any = {
@@ -48,12 +48,12 @@ class Trace:
         self.kept: List[Any] = []  # what the library reads after the call that was given it
 
     def __enter__(self) -> "Trace":
-        self.outer = getattr(_local, "trace", None)
-        _local.trace = self
+        self.outer = getattr(local, "trace", None)
+        local.trace = self
         return self
 
     def __exit__(self, *exception: Any) -> None:
-        _local.trace = self.outer
+        local.trace = self.outer
 
     def made(self, handle: Any) -> "Tensor":
         """The tensor that an operation made; its failure as an exception that names the line."""
@@ -105,12 +105,12 @@ class Trace:
 
 def current() -> Optional[Trace]:
     """The trace of this thread; None outside of a step."""
-    return getattr(_local, "trace", None)
+    return getattr(local, "trace", None)
 
 
 def trace_of(name: str, *operands: Any) -> Trace:
     """The trace that an operation belongs to."""
-    trace = getattr(_local, "trace", None)
+    trace = getattr(local, "trace", None)
     if trace is None:
         raise TraceError("%s: %s() is an operation of a step; call it in a function that "
                          "strategy.run() or rf.function calls" % (where(), name))

@@ -53,19 +53,6 @@ class Value(NDArrayOperatorsMixin):
     def __dlpack_device__(self) -> Tuple[int, int]:
         return (1, 0)
 
-    def __add__(self, other: Any) -> Any:
-        # Losses are added up in each turn of a loop, which the general way would slow down.
-        if type(other) is float or isinstance(other, Value):
-            mine = self.view
-            if mine.ndim == 0:
-                return Value(np.asarray(mine + (other.view if isinstance(other, Value) else other)))
-        return super().__add__(other)
-
-    def __radd__(self, other: Any) -> Any:
-        return self + other if type(other) is float else super().__radd__(other)
-
-    __iadd__ = __add__
-
     @property
     def shape(self) -> Tuple[int, ...]:
         """Dimensions."""
@@ -116,6 +103,37 @@ class Value(NDArrayOperatorsMixin):
     __hash__ = object.__hash__
 
 
+class Number(Value):
+    """A number, as loops add them up in each turn."""
+    _data: Any = None
+
+    def __init__(self, number: float) -> None:
+        self.number = number
+
+    @property
+    def view(self) -> np.ndarray:
+        if self._data is None:
+            self._data = np.asarray(self.number, np.float32)
+        return self._data
+
+    def __add__(self, other: Any) -> Any:
+        kind = type(other)
+        if kind is float:
+            return Number(self.number + other)
+        return Number(self.number + other.number) if kind is Number else super().__add__(other)
+
+    __iadd__ = __add__
+
+    def __radd__(self, other: Any) -> Any:
+        return Number(other + self.number) if type(other) is float else super().__radd__(other)
+
+    def __float__(self) -> float:
+        return self.number
+
+    def __format__(self, spec: str) -> str:
+        return format(self.number, spec)
+
+
 class BatchValue(Value):
     """A component of a batch. Its numbers are looked at when somebody asks for them: most batches
     only go through a loop to a step."""
@@ -150,7 +168,9 @@ class Batch:
         """`element` is a const rf_element *, whose components have so many dimensions."""
         self.element, self.ranks = element, ranks
         self.used = self.expired = False  # used by a step, after which a loop rarely looks at it
-        self.values: Tuple[BatchValue, ...] = tuple([BatchValue(self, i) for i in range(len(ranks))])
+        self.values: Tuple[BatchValue, ...] = (
+            (BatchValue(self, 0), BatchValue(self, 1)) if len(ranks) == 2  # as most batches have
+            else tuple([BatchValue(self, i) for i in range(len(ranks))]))
 
     def expire(self) -> None:
         """Gives values memory of their own, unless a step has had them: those a loop would copy in

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Convolutions of each channel by itself, W neighbouring channels an invocation.
+ * Convolutions of each channel by itself, four neighbouring channels an invocation.
  *   FORWARD: x -> y, TILE neighbours of a line an invocation, which share what they read of the
  *   kernel.
  *   DATA: dy -> dx, the same with taps that go the other way, and with strides of which only some
@@ -12,9 +12,6 @@
  *   of dy's lines; where `bias` is set one tap more, of ones.
  */
 #version 450
-#if W == 8
-#extension GL_EXT_shader_explicit_arithmetic_types_int64 : require
-#endif
 #extension GL_EXT_control_flow_attributes : require
 #extension GL_GOOGLE_include_directive : require
 #include "include/wide.glsl"
@@ -43,19 +40,9 @@ layout(push_constant) uniform P {
 };
 #define divide(n, by) int(rf_divide(uint(n), by[0], by[1])) /* of no negative n */
 
-#if W == 8
-#define INPUT(number, name) layout(binding = number) uniform samplerBuffer name
-#define LOAD(name, at) Reg(texelFetch(name, 2 * (at)), texelFetch(name, 2 * (at) + 1))
-#else
 #define INPUT(number, name) layout(std430, binding = number)                                       \
     readonly buffer B##number { VEC name[]; }
 #define LOAD(name, at) Reg(name[at])
-#endif
-#if W == 8
-#define EACH_HALF(statement) statement(lo) statement(hi)
-#else
-#define EACH_HALF(statement) statement(lo)
-#endif
 
 #ifdef FILTER
 INPUT(0, x_in);
@@ -84,13 +71,12 @@ void main()
         bool inside_y = live && uint(y) < uint(in_h);
         int row = inside_y ? (image * in_h + y) * in_w : 0;
         Reg v[WINDOW];
-#define CLEAR(half) v[i].half = mix(vec4(0.0), v[i].half, bvec4(inside));
 #define NEXT_PIXEL(to, column)                                                                     \
     {                                                                                              \
         const int i = to, x = (column) + first_x;                                                  \
         bool inside = all(bvec2(inside_y, uint(x) < uint(in_w)));                                  \
         v[i] = LOAD(x_in, (row + (inside ? x : 0)) * vectors + channel);                           \
-        EACH_HALF(CLEAR)                                                                           \
+        v[i].lo = mix(vec4(0.0), v[i].lo, bvec4(inside));                                          \
     }
         [[unroll]] for (int k = 1; k < WINDOW; k++) NEXT_PIXEL(k, k - 1)
         int column = 0;
@@ -98,11 +84,9 @@ void main()
             [[unroll]] for (int k = 1; k < WINDOW; k++) v[k - 1] = v[k];
             NEXT_PIXEL(WINDOW - 1, column + WINDOW - 1)
             Reg d = LOAD(dy_in, (line * out_w + column) * vectors + channel);
-#define ADD(half)                                                                                  \
-    d.half = mix(vec4(0.0), d.half, bvec4(live));                                                  \
-    [[unroll]] for (int k = 0; k < WINDOW; k++) sum[k].half += v[k].half * d.half;                 \
-    sum_of_dy.half += d.half;
-            EACH_HALF(ADD)
+            d.lo = mix(vec4(0.0), d.lo, bvec4(live));
+            [[unroll]] for (int k = 0; k < WINDOW; k++) sum[k].lo += v[k].lo * d.lo;
+            sum_of_dy.lo += d.lo;
             column++;
         } while (column < out_w);
         turn++;
@@ -133,9 +117,8 @@ void main()
             Reg d = LOAD(dy_in, (line * out_w + column) * vectors + channel);
             bool inside = inside_y && (ones || uint(x) < uint(in_w));
             Reg v = LOAD(x_in, (row + (inside && !ones ? x : 0)) * vectors + channel);
-#define ADD(half) sum.half += mix(vec4(0.0), mix(v.half, vec4(1.0), bvec4(ones)) * d.half,         \
-    bvec4(inside));
-            EACH_HALF(ADD)
+            sum.lo += mix(vec4(0.0), mix(v.lo, vec4(1.0), bvec4(ones)) * d.lo,
+            bvec4(inside));
             x += stride_x;
         }
     }
@@ -157,13 +140,7 @@ void main()
     int t = int(gl_GlobalInvocationID.x), image = int(gl_WorkGroupID.y);
     int tile = t / vectors, channel = t - tile * vectors, line = tile / tiles,
         first = (tile - line * tiles) * TILE;
-#ifdef TEXEL
-    /* all invocations take part: those beyond the end go with the last line */
-    bool live = line < out_h;
-    line = min(line, out_h - 1);
-#else
     if (line >= out_h) return;
-#endif
     Reg sum[TILE];
     [[unroll]] for (int i = 0; i < TILE; i++) sum[i] = rf_splat(0.0);
 #ifdef WINDOW
@@ -182,13 +159,11 @@ void main()
             int x = begin + i;
             bool inside = all(bvec2(inside_y, uint(x) < uint(in_w)));
             v[i] = LOAD(data, (row + (inside ? x : 0)) * vectors + channel);
-#define CLEAR(half) v[i].half = mix(vec4(0.0), v[i].half, bvec4(inside));
-            EACH_HALF(CLEAR)
+            v[i].lo = mix(vec4(0.0), v[i].lo, bvec4(inside));
         }
         [[unroll]] for (int i = 0; i < TILE; i++)
             [[unroll]] for (int k = 0; k < WINDOW; k++) {
-#define ADD(half) sum[i].half += v[i + k].half * f[k].half;
-                EACH_HALF(ADD)
+                sum[i].lo += v[i + k].lo * f[k].lo;
             }
         ky++;
     } while (ky < kernel_h);
@@ -213,8 +188,7 @@ void main()
                 bool inside = all(bvec4(inside_y, far_x >= 0, x * stride_x == far_x, x < in_w));
 #endif
                 Reg v = LOAD(data, (row + (inside ? x : 0)) * vectors + channel);
-#define ADD(half) sum[i].half += mix(vec4(0.0), v.half * f.half, bvec4(inside));
-                EACH_HALF(ADD)
+                sum[i].lo += mix(vec4(0.0), v.lo * f.lo, bvec4(inside));
 #ifdef FORWARD
                 x += stride_x;
 #endif
@@ -227,16 +201,10 @@ void main()
 #endif
     [[unroll]] for (int i = 0; i < TILE; i++) {
 #ifdef FORWARD
-#define FINISH(half) sum[i].half = linear_activate(sum[i].half + add.half);
-        EACH_HALF(FINISH)
+        sum[i].lo = linear_activate(sum[i].lo + add.lo);
 #endif
         int at = ((image * out_h + line) * out_w + first + i) * vectors + channel;
-#ifdef TEXEL
-        uint to = live && first + i < out_w ? uint(at) : ~0u;
-        RF_WRITE(result, ~0u, to, sum[i])
-#else
         if (first + i < out_w) result[at] = rf_pack(sum[i]);
-#endif
     }
 }
 #endif

@@ -45,13 +45,17 @@ void main()
     }
     int co = i - out_base;
     float sum = 0.0;
-    for (int image = 0; image < n; image++)
+    /* Lines, then images: as many roundings at the sum's own size as there are images. */
+    for (int image = 0; image < n; image++) {
+        float picture = 0.0;
         for (int oy = from_y; oy < to_y; oy++) {
-            float part = 0.0;
+            float line = 0.0;
             for (int ox = from_x; ox < to_x; ox++)
-                part += dout[y_base + ((image * oh + oy) * ow + ox) * cout + co];
-            sum += part;
+                line += dout[y_base + ((image * oh + oy) * ow + ox) * cout + co];
+            picture += line;
         }
+        sum += picture;
+    }
     if (accumulate != 0) sum += dbias[co];
     dbias[co] = sum;
 }

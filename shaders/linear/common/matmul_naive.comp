@@ -1,19 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One invocation per element of c. Runs on anything; what every other kernel is measured against.
- * TEXEL: reads a and b through texel buffers, four summands in a turn. */
+/* One invocation per element of c. Runs on anything; what every other kernel is measured
+ * against. */
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
 #include "include/linear_epilogue.glsl"
 
 layout(local_size_x_id = 0) in;
-#ifdef TEXEL
-layout(binding = 0) uniform samplerBuffer a;
-layout(binding = 1) uniform samplerBuffer b;
-#else
 layout(std430, binding = 0) readonly buffer A { float a[]; };
 layout(std430, binding = 1) readonly buffer B { float b[]; };
-#endif
 layout(std430, binding = 2) readonly buffer Bias { float bias[]; };
 layout(std430, binding = 3) buffer C { float c[]; };
 layout(push_constant) uniform P {
@@ -39,17 +34,7 @@ void main()
         z /= dim[d];
     }
     float sum = 0.0;
-#ifdef TEXEL
-    int all = k, step_a = a_k, step_b = b_k; /* lavapipe reads push constants lane by lane */
-    for (int p = 0; p < all; p += 4)
-        [[unroll]] for (int q = 0; q < 4; q++) {
-            int at = min(p + q, all - 1);
-            float product = texelFetch(a, ia + at * step_a).x * texelFetch(b, ib + at * step_b).x;
-            sum += p + q < all ? product : 0.0;
-        }
-#else
     for (int p = 0; p < k; p++) sum += a[ia + p * a_k] * b[ib + p * b_k];
-#endif
     if (accumulate != 0) sum += c[ic];
     if (last != 0) {
         if (HAS_BIAS != 0) sum += bias[bias_base + column];

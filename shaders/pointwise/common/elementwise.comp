@@ -249,13 +249,8 @@ Reg eight_of(uvec4 w) { return Reg(rf_widen(TYPE, w.xy), rf_widen(TYPE, w.zw)); 
 #define ELEMENT(i, at) (NARROW(i) ? half_of(in_w##i.w[(at) / 2], at) : in_s##i.s[at])
 #define GATHER4(i, at, k) vec4(ELEMENT(i, at[k]), ELEMENT(i, at[k + 1]), ELEMENT(i, at[k + 2]), \
     ELEMENT(i, at[k + 3]))
-#if W == 8
-#define GATHER(i, at) Reg(GATHER4(i, at, 0), GATHER4(i, at, 4))
-#define VECTOR(i, at) rf_unpack(in_v##i.v[at])
-#else
 #define GATHER(i, at) Reg(GATHER4(i, at, 0))
 #define VECTOR(i, at) (NARROW(i) ? Reg(rf_widen(TYPE, in_h##i.h[at])) : rf_unpack(in_v##i.v[at]))
-#endif
 #define LOAD_ONE(i) Reg r##i = rf_splat(0.0); if (MODE(i) == 2u) r##i = rf_splat(ELEMENT(i, 0u));
 #define LOAD(i)                                                                                    \
     if (MODE(i) == 1u) r##i = VECTOR(i, t);                                                        \
@@ -375,14 +370,12 @@ void main()
     uint t0 = rf_invocation();
     PLACE(0)
     Reg y = compute(t0, whole0, tail0, first0);
-#if W == 4
     if (NARROW_OUT) {
         uvec2 w = rf_narrow(TYPE, y.lo);
         if (whole0) out_h.h[t0] = w;
         if (tail0) write_word(first0, w.x);
         return;
     }
-#endif
     if (whole0) out_v.v[t0] = rf_pack(y);
     if (tail0) out_s.s[first0] = y.lo.x;
 }

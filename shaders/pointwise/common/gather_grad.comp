@@ -7,9 +7,6 @@
  * one choice as a whole, so that a choice with many places has few numbers to add. ROWS has an
  * invocation for each choice; FEW, where places are fewer, one for each place, of which the first
  * of its choice adds and the others rest. */
-#if W == 8
-#extension GL_EXT_shader_explicit_arithmetic_types_int64 : require
-#endif
 #extension GL_GOOGLE_include_directive : require
 #include "include/wide.glsl"
 #include "include/division.glsl"
@@ -23,11 +20,7 @@ layout(push_constant) uniform Push {
     uint dy_offset, indices_offset, dx_offset;
 } p;
 
-#if W == 8
-layout(binding = 0) uniform samplerBuffer dy; /* of fours: software devices fetch these at once */
-#else
 layout(std430, binding = 0) readonly buffer Dy { VEC dy[]; };
-#endif
 #ifdef FEW
 #define ROWS
 #endif
@@ -48,23 +41,8 @@ layout(std430, binding = 3) readonly buffer Spans { uvec2 spans[]; };
 layout(std430, binding = 4) readonly buffer Sums { VEC sums[]; };
 #endif
 
-#if W == 8
-#define ADD(v)                                                                                     \
-    {                                                                                              \
-        const Reg addend = rf_unpack(v);                                                           \
-        sum.lo += addend.lo;                                                                       \
-        sum.hi += addend.hi;                                                                       \
-    }
-#define ADD_DY(i)                                                                                  \
-    {                                                                                              \
-        const int low = int(2 * (i));                                                              \
-        sum.lo += texelFetch(dy, low);                                                             \
-        sum.hi += texelFetch(dy, low + 1);                                                         \
-    }
-#else
 #define ADD(v) sum.lo += rf_unpack(v).lo;
 #define ADD_DY(i) ADD(dy[i])
-#endif
 
 void main()
 {

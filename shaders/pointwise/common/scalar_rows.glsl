@@ -68,14 +68,4 @@ vec4 rf_erf(vec4 a)
     return mix(near, far, greaterThanEqual(abs(a), vec4(0.6)));
 }
 
-/* a * 2^b, exactly, of whole b. In three steps, each of which is a number: from one end of the
- * floats to the other. */
-vec4 rf_ldexp(vec4 a, vec4 b)
-{
-    ivec4 k = ivec4(clamp(b, vec4(-376), vec4(376))), third = k / 3;
-    vec4 by = intBitsToFloat((third + 127) << 23),
-         rest = intBitsToFloat((k - 2 * third + 127) << 23);
-    return rf_keep_nan(a * by * by * rest, b);
-}
-
 #endif

@@ -1,39 +1,11 @@
 #version 450
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Transposes a batch of matrices whose sides are multiples of four, one 4 x 4 block an invocation.
- * A workgroup's blocks form a square, so that it reads and writes whole cache lines. TEXEL: for
- * drivers that fetch texels at once and write lane by lane; the blocks of a subgroup are below each
- * other, so that it writes what is side by side: in 32 bits, which any processor loads again from
- * registers that were stored to get at a lane. */
+ * A workgroup's blocks form a square, so that it reads and writes whole cache lines. */
 layout(local_size_x_id = 0) in;
 /* blocks: side of the workgroup's square along the input's rows */
 layout(constant_id = 1) const uint SIDE = 8;
 layout(push_constant) uniform Push { uint rows, columns /* of the input, in blocks */; } p;
-#ifdef TEXEL
-layout(binding = 0) uniform samplerBuffer x;
-layout(std430, binding = 1) writeonly buffer Out { vec4 y[]; };
-
-/* All invocations take part throughout: those beyond the end read the last block. */
-void main()
-{
-    uint matrix = gl_WorkGroupID.z, lane = gl_LocalInvocationID.x, down = gl_WorkGroupSize.x / SIDE;
-    uint column = gl_WorkGroupID.x * SIDE + lane / down;
-    uint row = gl_WorkGroupID.y * down + lane % down;
-    bool has = column < p.columns && row < p.rows;
-    uint base = matrix * p.rows * p.columns * 4u;
-    uint from = base + min(row, p.rows - 1u) * 4u * p.columns + min(column, p.columns - 1u);
-    mat4 block = transpose(mat4(texelFetch(x, int(from)), texelFetch(x, int(from + p.columns)),
-                                texelFetch(x, int(from + 2u * p.columns)),
-                                    texelFetch(x, int(from + 3u * p.columns))));
-    uint to = base + column * 4u * p.rows + row;
-    if (has) {
-        y[to] = block[0];
-        y[to + p.rows] = block[1];
-        y[to + 2u * p.rows] = block[2];
-        y[to + 3u * p.rows] = block[3];
-    }
-}
-#else
 layout(std430, binding = 0) readonly buffer In { vec4 x[]; };
 layout(std430, binding = 1) writeonly buffer Out { vec4 y[]; };
 
@@ -54,4 +26,3 @@ void main()
     y[to + 2u * p.rows] = block[2];
     y[to + 3u * p.rows] = block[3];
 }
-#endif

@@ -89,10 +89,6 @@ layout(std430, binding = TENSORS) buffer ShadowW { uint w[]; } shadow_w;
 #define WRITE_SHADOW(n_vec, t, x)                                                                  \
     if (SHADOW != 0u) RF_WRITE_NARROW(shadow_v.v, n_vec, t,                                        \
         uvec4(rf_narrow(SHADOW, x.lo), rf_narrow(SHADOW, x.hi)))
-#elif W == 8
-#define WRITE_SHADOW(n_vec, t, x)                                                                  \
-    if (SHADOW != 0u)                                                                              \
-        shadow_v.v[t] = u64vec2(pack64(rf_narrow(SHADOW, x.lo)), pack64(rf_narrow(SHADOW, x.hi)));
 #else
 #define WRITE_SHADOW(n_vec, t, x)                                                                  \
     if (SHADOW != 0u) shadow_v.v[t] = rf_narrow(SHADOW, x.lo);
@@ -250,9 +246,6 @@ void main()
         b = rf_unpack(slot1_v.v[t]);
 #endif
         update(x.lo, g.lo, a.lo, b.lo);
-#if W == 8
-        update(x.hi, g.hi, a.hi, b.hi);
-#endif
         param_v.v[t] = rf_pack(x);
         WRITE_SHADOW(p.n_vec, t, x)
 #if SLOTS_WRITTEN >= 1

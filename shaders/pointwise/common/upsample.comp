@@ -4,14 +4,10 @@
  * Images enlarged by whole factors. Forward, an invocation makes an element of the result out of
  * the element it lies on and, bilinearly, the nearest neighbour along each axis. GRAD: an
  * invocation adds up what all results took from its element, in their order. W 4: channels, and so
- * elements, count in fours. TEXEL: reads texels, of four elements or (W 1) of one, and writes four
- * elements.
+ * elements, count in fours.
  */
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
-#ifdef TEXEL
-#extension GL_EXT_shader_explicit_arithmetic_types_int64 : require
-#endif
 #include "include/wide.glsl"
 #include "include/division.glsl"
 
@@ -27,20 +23,9 @@ layout(push_constant) uniform Push {
 /* No push constant: lavapipe would run the other way, too. */
 layout(constant_id = 1) const uint BILINEAR = 0;
 
-#ifdef TEXEL
-layout(binding = 0) uniform samplerBuffer from;
-layout(std430, binding = 1) writeonly buffer To { u64vec2 to[]; };
-#if W == 4
-#define FROM(i) texelFetch(from, int(i))
-#else
-#define FROM(i) texelFetch(from, int(i)).x
-layout(std430, binding = 1) writeonly buffer ToOne { float to_one[]; };
-#endif
-#else
 layout(std430, binding = 0) readonly buffer From { VEC from[]; };
 layout(std430, binding = 1) writeonly buffer To { VEC to[]; };
 #define FROM(i) from[i]
-#endif
 
 /* Where result r of an element's `factor` results lies, from its middle, in steps of 1 / 2
  * factor. */
@@ -130,54 +115,10 @@ VEC result_of(uint i)
         out_line = rf_divide(pixel, p.columns_magic, p.columns_shift);
     return result_in(line_of(out_line), pixel - out_line * p.columns, i - pixel * p.channels);
 }
-
-#if W == 1
-/* Elements i to i + 3 of n; lines have four at least, so that these are of two lines at most. */
-vec4 four_of(uint i, uint n)
-{
-    uint pixel = rf_divide(i, p.channels_magic, p.channels_shift),
-        out_line = rf_divide(pixel, p.columns_magic, p.columns_shift);
-    uint length = p.columns * p.channels, end = (out_line + 1) * length;
-    Line here = line_of(out_line), below = line_of(end < n ? out_line + 1 : out_line);
-    vec4 v;
-    [[unroll]] for (uint k = 0; k < 4; k++) {
-        uint at = min(i + k, n - 1), column = at - (at < end ? end - length : end);
-        pixel = rf_divide(column, p.channels_magic, p.channels_shift);
-        Line line = Line(at < end ? here.own : below.own, at < end ? here.other : below.other,
-            at < end ? here.way : below.way);
-        v[k] = result_in(line, pixel, column - pixel * p.channels);
-    }
-    return v;
-}
-#endif
 #endif
 
-#ifdef TEXEL
-/* All invocations take part throughout: those beyond the end make the last element once more. */
-void main()
-{
-    uint t = rf_invocation(), n = p.rows * p.threads;
-#if W == 4
-    bool whole = t < n;
-    vec4 v = result_of(min(t, n - 1));
-#else
-    bool whole = 4 * t + 3 < n;
-#ifdef GRAD
-    vec4 v;
-    [[unroll]] for (uint k = 0; k < 4; k++) v[k] = result_of(min(4 * t + k, n - 1));
-#else
-    vec4 v = four_of(min(4 * t, n - 1), n);
-#endif
-    if (!whole)
-        [[unroll]] for (uint k = 0; k < 3; k++)
-            if (4 * t + k < n) to_one[4 * t + k] = v[k];
-#endif
-    RF_WRITE4(to, whole, t, v)
-}
-#else
 void main()
 {
     uint i = rf_invocation();
     if (i < p.rows * p.threads) to[i] = result_of(i);
 }
-#endif

@@ -1,17 +1,15 @@
 #version 450
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lists of the places of a gather that take the same, in order: for devices on which one invocation
- * is fast. Places are split into parts, whose lists nobody else touches. CLEAR: lists without
- * places. Otherwise an invocation makes the lists of a part and begins with its last place, so that
- * the first one becomes the head. FEW: one part, whose lists nobody has cleared; those of choices
- * without places hold anything afterwards. LANES: a subgroup makes the lists of a part, of a lane's
- * width of places at once: each looks first for what it takes among those after it there. */
+/* Lists of the places of a gather that take the same, in order: for devices on which one
+ * subgroup is fast. Places are split into parts, whose lists nobody else touches. CLEAR: lists
+ * without places. Otherwise a subgroup makes the lists of a part and begins with its last
+ * places, so that the first one becomes the head: of its width of places at once, each looks
+ * first for what it takes among those after it there. FEW: one part, whose lists nobody has
+ * cleared; those of choices without places hold anything afterwards. */
 #extension GL_GOOGLE_include_directive : require
-#ifdef LANES
 #extension GL_EXT_control_flow_attributes : require
 #extension GL_KHR_shader_subgroup_basic : require
 #extension GL_KHR_shader_subgroup_shuffle : require
-#endif
 #include "include/reduction.glsl"
 #include "include/division.glsl"
 
@@ -25,12 +23,8 @@ layout(push_constant) uniform Push {
 } p;
 
 layout(std430, binding = 0) readonly buffer Indices { uint indices[]; };
-#ifdef LANES
 layout(constant_id = 1) const uint SUBGROUP = 8; /* lanes of one */
 layout(std430, binding = 1) coherent buffer Heads { uint heads[]; };
-#else
-layout(std430, binding = 1) buffer Heads { uint heads[]; };
-#endif
 layout(std430, binding = 2) writeonly buffer Next { uint next[]; };
 
 /* The number of a place's list in a part; `keys` where this dispatch has not got its choice. */
@@ -46,7 +40,7 @@ void main()
 #ifdef CLEAR
     const uint t = rf_thread();
     if (t < p.count) heads[t] = 0u;
-#elif defined(LANES)
+#else
     const uint lane = gl_SubgroupInvocationID, part = rf_thread() / SUBGROUP;
     if (part >= p.parts) return;
     const uint first = part * p.part_size, end = min(first + p.part_size, p.count);
@@ -65,7 +59,9 @@ void main()
         }
         if (key != p.keys && after == 0u) after = heads[at];
 #ifdef FEW
-        const uint head = clamp(after, 1u, end); /* as below: a later place, and of this choice */
+        /* Whatever was there before cannot be a later place of this choice: such a place would have
+         * put its own number there. */
+        const uint head = clamp(after, 1u, end);
         if (after <= place + 1 || after > end || key_of(head - 1) != key) after = 0u;
 #endif
         subgroupMemoryBarrierBuffer();
@@ -73,21 +69,5 @@ void main()
         if (is_first) heads[at] = place + 1;
         subgroupMemoryBarrierBuffer();
     } while (block != 0u);
-#else
-    const uint part = rf_thread();
-    if (part >= p.parts) return;
-    const uint first = part * p.part_size, end = min(first + p.part_size, p.count);
-    for (uint after = end; after > first; after--) {
-        const uint key = key_of(after - 1), at = part * p.keys + key;
-        if (key == p.keys) continue;
-        uint head = heads[at];
-#ifdef FEW
-        /* Whatever was there before cannot be a later place of this choice: such a place would have
-         * put its own number there. */
-        if (head <= after || head > end || key_of(head - 1) != key) head = 0u;
-#endif
-        next[after - 1] = head;
-        heads[at] = after;
-    }
 #endif
 }

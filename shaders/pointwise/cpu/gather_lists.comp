@@ -7,10 +7,8 @@
  * neighbours. Without FEW each choice has its invocations; with it, where places are fewer, each
  * place has, of which the first of its choice adds and the others rest: dx is zeros before. FEW
  * takes lists of one part. */
-#if W == 8
 #extension GL_EXT_shader_explicit_arithmetic_types_int64 : require
 #extension GL_KHR_shader_subgroup_vote : require
-#endif
 #extension GL_GOOGLE_include_directive : require
 #include "include/wide.glsl"
 #include "include/division.glsl"
@@ -27,26 +25,17 @@ layout(push_constant) uniform Push {
 } p;
 
 layout(std430, binding = 2) buffer Dx { VEC dx[]; };
-#if W == 8
 /* For lavapipe, which fetches texels at once and copies their bits, also those of integers. */
 layout(binding = 0) uniform samplerBuffer dy; /* of fours */
 #ifdef FEW
 layout(binding = 1) uniform samplerBuffer indices;
 #endif
+/* of each key in each part: a place + 1, 0: none */
 layout(binding = 3) uniform samplerBuffer heads;
+/* of each place: the next one + 1 */
 layout(binding = 4) uniform samplerBuffer next;
 #define WORD(buffer, i) floatBitsToUint(texelFetch(buffer, int(i)).x)
-#else
-layout(std430, binding = 0) readonly buffer Dy { VEC dy[]; };
-layout(std430, binding = 1) readonly buffer Indices { uint indices[]; };
-/* of each key in each part: a place + 1, 0: none */
-layout(std430, binding = 3) readonly buffer Heads { uint heads[]; };
-/* of each place: the next one + 1 */
-layout(std430, binding = 4) readonly buffer Next { uint next[]; };
-#define WORD(buffer, i) buffer[i]
-#endif
 
-#ifdef TEXEL
 void main()
 {
     /* all invocations take part in writing */
@@ -103,41 +92,3 @@ void main()
         RF_WRITE(dx, ~0u, to, sum[j])
     }
 }
-#else
-void main()
-{
-    const uint t = rf_invocation();
-    if (t >= p.count) return;
-    const uint row = rf_divide(t, p.inner_magic, p.inner_shift), k = t - row * p.inner,
-        pitch = p.inner * SPAN;
-#ifdef FEW
-    const uint at = rf_divide(row, p.outer_magic, p.outer_shift), outer = row - at * p.outer;
-    const uint choice = WORD(indices, p.indices_offset + at) - p.first;
-    if (choice >= p.choices) return;
-    const uint batch = rf_divide(at, p.places_magic, p.places_shift),
-        key = batch * p.choices + choice;
-    if (WORD(heads, key) != at + 1) return;
-    const uint goal = p.dx_offset + (key + (batch * (p.outer - 1) + outer) * p.choices) * pitch + k;
-#else
-    const uint slab = rf_divide(row, p.choices_magic, p.choices_shift),
-        choice = row - slab * p.choices;
-    const uint batch = rf_divide(slab, p.outer_magic, p.outer_shift),
-        outer = slab - batch * p.outer;
-    const uint key = batch * p.choices + choice, goal = p.dx_offset + row * pitch + k;
-#endif
-    const uint skipped = batch * (p.outer - 1) * p.places + outer * p.places;
-    Reg sum[SPAN];
-    for (uint j = 0; j < SPAN; j++) sum[j] = rf_splat(0.0);
-    if (CONTINUES != 0u)
-        for (uint j = 0; j < SPAN; j++) sum[j] = rf_unpack(dx[goal + j * p.inner]);
-    for (uint part = 0; part < p.parts; part++)
-        for (uint after = WORD(heads, part * p.keys + key); after != 0;
-            after = WORD(next, after - 1)) {
-            const uint from = p.dy_offset + (after - 1 + skipped) * pitch + k;
-            for (uint j = 0; j < SPAN; j++) {
-                sum[j].lo += rf_unpack(dy[from + j * p.inner]).lo;
-            }
-        }
-    for (uint j = 0; j < SPAN; j++) dx[goal + j * p.inner] = rf_pack(sum[j]);
-}
-#endif

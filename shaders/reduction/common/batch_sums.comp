@@ -57,12 +57,7 @@ layout(std430, binding = 1) LISTS_ACCESS buffer Lists { VEC lists[]; };
 // Columns and the distance of the lists count vectors.
 layout(push_constant) uniform Push {
     uint rows, columns, slice_length, slices, first_slice, list;
-#ifdef JOINED
-    float epsilon;
-#ifdef AVERAGES
-    float keep, take;
-#endif
-#endif
+    float epsilon, keep, take; // JOINED
 };
 
 void sum_slice(uint t)

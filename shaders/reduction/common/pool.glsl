@@ -43,19 +43,11 @@ layout(constant_id = 4) const int fixed_stride_width = 0;
 #define OR(a, b) ((a) || (b))
 #endif
 
-// A tensor that is read, and an element of it. TEXEL, which goes with VEC4: through a texel buffer.
-// With VEC4 all tensors may be stored
-// in 16 bits; their texels hold two fours.
+// A tensor that is read, and an element of it. With VEC4 all tensors may be stored in 16 bits.
 #ifdef VEC4
 layout(constant_id = 5) const uint TYPE = 0;
 #endif
-#ifdef TEXEL
-#define POOL_INPUT(number, block, name) layout(binding = number) uniform samplerBuffer name;
-#define POOL_READ(name, i) (TYPE == 0u ? texelFetch(name, i) : \
-    rf_half_texel(texelFetch(name, (i) >> 1), i))
-vec4 rf_half_texel(vec4 texel, int i) { return rf_widen(TYPE,
-    floatBitsToUint((i & 1) == 0 ? texel.xy : texel.zw)); }
-#elif defined(VEC4)
+#ifdef VEC4
 #define POOL_INPUT(number, block, name)                                                            \
     layout(std430, binding = number) readonly buffer block { vec4 name[]; };                       \
     layout(std430, binding = number) readonly buffer block##Halves { uvec2 name##_h[]; };

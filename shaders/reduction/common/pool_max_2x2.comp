@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Maximum of 2 x 2 windows side by side without padding, the usual case, without loops. TEXEL:
-// reads through a texel buffer.
+// Maximum of 2 x 2 windows side by side without padding, the usual case, without loops.
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #define VEC4

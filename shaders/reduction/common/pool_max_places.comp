@@ -2,8 +2,7 @@
 // Gradient of maxima over small windows that overlap, in two steps of one invocation per result:
 //   WINDOWS  where the first maximum of each window is: its place in the image
 //   else     each input element adds up the gradients of the windows whose maximum it is
-// Places are whole numbers below 2^24, held as floats: what reads them may be a texel buffer of
-// floats.
+// Places are whole numbers below 2^24, kept as floats.
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #include "pool.glsl"

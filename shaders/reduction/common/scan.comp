@@ -5,27 +5,12 @@
 // BLOCKED starts each
 // block from the totals of those before it (reduce, then scan: Blelloch, "Prefix sums and their
 // applications", 1990).
-// "Before" is in the order of the scan, which `reverse` turns round. FOURS: four columns at a time,
-// read as texels; rows are
-// multiples of four long, except when there is only one, whose last few elements come through a
-// second view. GROUP, with FOURS: both steps in one
-// dispatch, by a subgroup for each row, whose lanes have a block each and hand their totals on.
+// "Before" is in the order of the scan, which `reverse` turns round.
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #include "include/reduction.glsl"
 
-#if defined(FOURS)
-#include "include/write_fours.glsl"
-#extension GL_EXT_control_flow_attributes : require
-layout(binding = 0) uniform samplerBuffer x;
-#if defined(BLOCKED)
-layout(std430, binding = 3) readonly buffer XTail { float x_tail[]; };
-#else
-layout(std430, binding = 2) readonly buffer XTail { float x_tail[]; };
-#endif
-#else
 layout(std430, binding = 0) readonly buffer X { float x[]; };
-#endif
 #if defined(RECURRENCE)
 layout(std430, binding = 1) readonly buffer Factors { float factors[]; };
 #define OUTPUT 2
@@ -36,9 +21,6 @@ layout(std430, binding = 1) readonly buffer Factors { float factors[]; };
 layout(std430, binding = OUTPUT) writeonly buffer Totals { int totals[]; };
 #else
 layout(std430, binding = OUTPUT) writeonly buffer Y { float y[]; };
-#if defined(FOURS)
-layout(std430, binding = OUTPUT) writeonly buffer YFours { u64vec2 y_fours[]; };
-#endif
 #if defined(BLOCKED)
 layout(std430, binding = OUTPUT + 1) readonly buffer Totals { int totals[]; };
 #endif
@@ -53,22 +35,8 @@ layout(push_constant) uniform Push { uint rows, columns, blocks, block_len, excl
 #define WORDS 2
 Wide product = Wide(1.0, 0);
 float value() { return float_of(product); }
-#define NEUTRAL 1.0
 #define VALUES(at) x[at]
 void take(uint i, float v) { product = times(product, wide_of(v)); }
-#if defined(GROUP)
-// From here on: the totals of the blocks before, of those that lanes have now.
-void take_totals(uint block)
-{
-    const Wide own = product;
-    product = Wide(1.0, 0);
-    for (uint b = 0; b + 1 < blocks; b++) {
-        const Wide its = Wide(subgroupShuffle(own.m, b), subgroupShuffle(own.e, b));
-        const Wide next = times(product, its);
-        product = Wide(b < block ? next.m : product.m, b < block ? next.e : product.e);
-    }
-}
-#endif
 #if defined(BLOCKED)
 void take_total(uint b, uint at) { product = times(product,
     Wide(intBitsToFloat(totals[at]), totals[at + 1])); }
@@ -125,7 +93,6 @@ float whole = 0.0, part = 0.0;
 float value() { return whole + part; }
 
 // `i` counts the addends; the same for all rows, so that invocations do not branch apart.
-#define NEUTRAL 0.0
 #define VALUES(at) x[at]
 void take(uint i, float v)
 {
@@ -136,17 +103,6 @@ void take(uint i, float v)
     part += v;
 }
 
-#if defined(GROUP)
-void take_totals(uint block)
-{
-    const float own = value();
-    whole = part = 0.0;
-    for (uint b = 0; b + 1 < blocks; b++) {
-        const float its = subgroupShuffle(own, b);
-        whole += b < block ? its : 0.0;
-    }
-}
-#endif
 #if defined(BLOCKED)
 void take_total(uint b, uint at) { take(b, intBitsToFloat(totals[at])); }
 void start_block()
@@ -160,101 +116,6 @@ void write_total(uint at) { totals[at] = floatBitsToInt(value()); }
 #endif
 #endif
 
-#if defined(FOURS)
-// Takes v and says what stands in its place.
-float step(uint i, float v)
-{
-    const float before = value();
-    take(i, v);
-    return exclusive != 0 ? before : value();
-}
-
-// The last few elements of the only row; `writes`: not only into the total.
-void tail(bool writes)
-{
-    const uint rest = columns % 4, start = columns - rest;
-    for (uint i = 0; i < rest; i++) {
-        const uint at = start + (reverse != 0 ? rest - 1 - i : i);
-#if defined(TOTALS)
-        take(1, x_tail[at]);
-#else
-        const float v = step(1, x_tail[at]);
-        if (writes) y[at] = v;
-#endif
-    }
-}
-
-#if defined(GROUP)
-// Lanes beyond the end of a short row have nothing.
-void main()
-{
-    const uint row = rf_group(), block = gl_SubgroupInvocationID,
-        there = reverse != 0 ? blocks - 1 - block : block;
-    if (row >= rows) return;
-    const uint fours = columns / 4, start = min(there * (block_len / 4), fours),
-        len = min(block_len / 4, fours - start);
-    const uint each = block_len / 4, base = row * fours + start;
-    const bool has_tail = columns % 4 != 0 && there == blocks - 1;
-    const bool back = reverse != 0;
-    if (has_tail && back) tail(false);
-    for (uint i = 0; i < each; i++) {
-        const bool has = i < len;
-        vec4 v = texelFetch(x, int(has ? base + (back ? len - 1 - i : i) : 0));
-        v = has ? back ? v.wzyx : v : vec4(NEUTRAL);
-        [[unroll]] for (uint k = 0; k < 4; k++) take(4 * i + k, v[k]);
-    }
-    if (has_tail && !back) tail(false);
-    take_totals(block);
-    if (has_tail && back) tail(true);
-    for (uint i = 0; i < each; i++) {
-        const bool has = i < len;
-        const uint at = has ? base + (back ? len - 1 - i : i) : 0;
-        vec4 v = texelFetch(x, int(at));
-        v = has ? back ? v.wzyx : v : vec4(NEUTRAL);
-        [[unroll]] for (uint k = 0; k < 4; k++) v[k] = step(4 * i + k, v[k]);
-        v = back ? v.wzyx : v;
-        RF_WRITE4(y_fours, has, at, v)
-    }
-    if (has_tail && !back) tail(true);
-}
-#else
-// All invocations take part throughout: those beyond the end go with the last one. Blocks lie in
-// memory as in a scan that
-// goes forward, and `block` counts them in the order of the scan.
-void main()
-{
-    const bool live = rf_thread() < rows * blocks;
-    const uint thread = min(rf_thread(), rows * blocks - 1), row = thread / blocks,
-        block = thread % blocks;
-    const uint there = reverse != 0 ? blocks - 1 - block : block;
-    const uint fours = columns / 4, each = block_len / 4, start = there * each,
-        len = min(each, fours - start);
-    const bool has_tail = live && columns % 4 != 0 && there == blocks - 1;
-#if defined(BLOCKED)
-    for (uint b = 0; b < block; b++) take_total(b, WORDS * (row * blocks + b));
-    start_block();
-#endif
-    if (has_tail && reverse != 0) tail(true);
-    for (uint i = 0; i < each; i++) {
-        const bool has = i < len;
-        const uint at = has ? row * fours + start + (reverse != 0 ? len - 1 - i : i) : 0;
-        vec4 v = texelFetch(x, int(at));
-        v = has ? reverse != 0 ? v.wzyx : v : vec4(NEUTRAL);
-#if defined(TOTALS)
-        [[unroll]] for (uint k = 0; k < 4; k++) take(4 * i + k, v[k]);
-#else
-        [[unroll]] for (uint k = 0; k < 4; k++) v[k] = step(4 * i + k, v[k]);
-        v = reverse != 0 ? v.wzyx : v;
-        RF_WRITE4(y_fours, has && live, at, v)
-#endif
-    }
-    if (has_tail && reverse == 0) tail(true);
-#if defined(TOTALS)
-    if (live) write_total(WORDS * thread);
-#endif
-}
-#endif
-#else
 void main()
 {
     const uint thread = rf_thread();
@@ -280,4 +141,3 @@ void main()
     write_total(WORDS * thread);
 #endif
 }
-#endif

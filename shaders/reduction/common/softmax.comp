@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Softmax or (LOG) its logarithm along rows, or (GRAD) the gradient of either from dy and y. One
 // invocation a row; VEC4:
-// four columns at a time, in types of 16 bits, too, or with TEXEL through texel buffers; GROUP: one
-// workgroup a row, and LANES: some
+// four columns at a time, in types of 16 bits, too; GROUP: one workgroup a row, and LANES: some
 // lanes of a subgroup a row, for GPUs.
 #version 450
 #extension GL_GOOGLE_include_directive : require
@@ -17,11 +16,9 @@
 #ifdef VEC4
 #define T vec4
 #define WIDTH 4
-#ifndef TEXEL
 #define STORED
 #define RF_TYPES_ID 1
 #include "include/stored.glsl"
-#endif
 #else
 #define T float
 #define WIDTH 1
@@ -33,11 +30,6 @@ RF_STORED4(0, dy, readonly)
 RF_STORED4(1, y, readonly)
 #define DY(i) RF_LOAD4(0, dy, i)
 #define Y(i) RF_LOAD4(1, y, i)
-#elif defined(TEXEL)
-layout(binding = 0) uniform samplerBuffer dy;
-layout(binding = 1) uniform samplerBuffer y;
-#define DY(i) texelFetch(dy, int(i))
-#define Y(i) texelFetch(y, int(i))
 #else
 layout(std430, binding = 0) readonly buffer InputDy { T dy[]; };
 layout(std430, binding = 1) readonly buffer InputY { T y[]; };
@@ -55,9 +47,6 @@ layout(std430, binding = 2) writeonly buffer Dx { T dx[]; };
 #ifdef STORED
 RF_STORED4(0, x, readonly)
 #define X(i) RF_LOAD4(0, x, i)
-#elif defined(TEXEL)
-layout(binding = 0) uniform samplerBuffer x;
-#define X(i) texelFetch(x, int(i))
 #else
 layout(std430, binding = 0) readonly buffer InputX { T x[]; };
 #define X(i) x[i]

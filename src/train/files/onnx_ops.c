@@ -164,7 +164,6 @@ static char *scalar_node(rf_onnx *o, rf_scalar_fn fn, float imm, char *a, char *
     case RF_FN_WHERE_NOT: return OP3("Where", OP2("Equal", a, NUM(0.0f)), b, NUM(0.0f));
     case RF_FN_POW_SLOPE: return pow_slope(o, a, b);
     case RF_FN_POW_LOG: return pow_log(o, a, b);
-    case RF_FN_LDEXP: return OP2("Mul", a, OP2("Pow", NUM(2.0f), b));
     default: return rf_onnx_op(o, plain[fn], a, b, NULL);
     }
 }

@@ -272,7 +272,7 @@ const rf_op rf_op_attention = {
     .gradient = attention_gradient,
     .reference = attention_reference,
     .cost = attention_cost,
-    .families = { &common, RF_SOFTWARE(&rf_attention_cpu), &rf_attention_gpu },
+    .families = { &common, RF_SOFTWARE(&rf_attention_cpu), RF_GPU(&rf_attention_gpu) },
 };
 
 const rf_op rf_op_attention_grad = {
@@ -286,5 +286,5 @@ const rf_op rf_op_attention_grad = {
     .infer = grad_infer,
     .reference = grad_reference,
     .cost = grad_cost,
-    .families = { &grad_common, RF_SOFTWARE(&rf_attention_grad_cpu), &rf_attention_grad_gpu },
+    .families = { &grad_common, RF_SOFTWARE(&rf_attention_grad_cpu), RF_GPU(&rf_attention_grad_gpu) },
 };

@@ -71,7 +71,7 @@ static uint64_t chunk_elements(const rf_op_call *call, const rf_device_caps *cap
     return rf_call_is_narrow(call) ? step / caps->buffer_alignment * caps->buffer_alignment : step;
 }
 
-static bool wide_narrow(const rf_op_call *call, const rf_device_caps *caps)
+static bool wide_narrow(const rf_op_call *call, const rf_device_caps *caps, const void *data)
 {
     return chunk_elements(call, caps) > 0;
 }
@@ -105,13 +105,15 @@ static rf_result plan_chunks(const rf_op_call *call, const rf_device_caps *caps,
     const uint32_t local = rf_local_size(caps, 128);
     for (uint64_t at = 0; at < count; at += step) {
         const uint64_t chunk = rf_min(step, count - at);
-        const int32_t push[] = { (int32_t)(chunk / width), (int32_t)(columns / width),
-                                 (int32_t)(rf_element_base(caps, at) / width), (int32_t)(at % columns / width) };
+        const rf_push_bias_add push = { .total = (int32_t)(chunk / width),
+                                        .columns = (int32_t)(columns / width),
+                                        .base = (int32_t)(rf_element_base(caps, at) / width),
+                                        .first = (int32_t)(at % columns / width) };
         rf_dispatch *d = rf_kernel_plan_add(plan, shader, RF_NO_LOOPS);
         if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
         rf_dispatch_spec(d, local);
         if (width == 4) rf_dispatch_spec(d, stored_types(call, caps));
-        rf_dispatch_push(d, push, sizeof(push));
+        rf_dispatch_push(d, &push, sizeof(push));
         bind_chunk(d, call, caps, RF_BIND_INPUT, at, chunk);
         rf_bind_whole(d, RF_BIND_INPUT, 1);
         bind_chunk(d, call, caps, RF_BIND_OUTPUT, at, chunk);

@@ -143,5 +143,5 @@ const rf_op rf_op_conv2d = {
     .cost = conv2d_cost,
     .absorb_consumer = absorb_consumer,
     .absorb_sibling = rf_conv2d_pool_absorb,
-    .families = { &common, RF_SOFTWARE(&rf_conv2d_cpu), &rf_conv2d_gpu },
+    .families = { &common, RF_SOFTWARE(&rf_conv2d_cpu), RF_GPU(&rf_conv2d_gpu) },
 };

@@ -23,7 +23,7 @@ bool rf_small_channels_job(const rf_op_call *call, const rf_device_caps *caps, c
                            rf_row_job *job, double *waste);
 rf_score_fn rf_small_channels_score;
 rf_plan_fn rf_small_channels_plan;
-bool rf_small_channels_narrow(const rf_op_call *call, const rf_device_caps *caps);
+bool rf_small_channels_narrow(const rf_op_call *call, const rf_device_caps *caps, const void *data);
 
 extern const rf_kernel_list rf_conv2d_data_common; /* also of conv2d_transpose */
 rf_cost rf_conv2d_data_cost(const rf_op_call *call);

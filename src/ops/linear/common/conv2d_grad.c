@@ -112,7 +112,7 @@ const rf_op rf_op_conv2d_data_grad = {
     .gradient = data_gradient,
     .reference = rf_conv2d_data_reference,
     .cost = rf_conv2d_data_cost,
-    .families = { &rf_conv2d_data_common, RF_SOFTWARE(&rf_conv2d_data_cpu), &rf_conv2d_data_gpu },
+    .families = { &rf_conv2d_data_common, RF_SOFTWARE(&rf_conv2d_data_cpu), RF_GPU(&rf_conv2d_data_gpu) },
 };
 
 /* ---- with respect to the kernel; the bias' comes along because dy is being read anyway ---- */
@@ -234,5 +234,5 @@ const rf_op rf_op_conv2d_filter_grad = {
     .reference = filter_reference,
     .cost = filter_cost,
     .absorb_sibling = filter_absorb_sibling,
-    .families = { &filter_common, RF_SOFTWARE(&rf_conv2d_filter_cpu), &rf_conv2d_filter_gpu },
+    .families = { &filter_common, RF_SOFTWARE(&rf_conv2d_filter_cpu), RF_GPU(&rf_conv2d_filter_gpu) },
 };

@@ -120,7 +120,7 @@ rf_result rf_small_channels_plan(const rf_op_call *call, const rf_device_caps *c
 
 /* On devices with shared memory there are kernels that read and write 16 bits by themselves: such calls come here as
  * they are, and are left to those. */
-bool rf_small_channels_narrow(const rf_op_call *call, const rf_device_caps *caps)
+bool rf_small_channels_narrow(const rf_op_call *call, const rf_device_caps *caps, const void *data)
 {
     (void)call;
     return !caps->is_cpu;

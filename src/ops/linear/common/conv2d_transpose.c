@@ -81,5 +81,5 @@ const rf_op rf_op_conv2d_transpose = {
     .gradient = conv2d_transpose_gradient,
     .reference = rf_conv2d_data_reference,
     .cost = rf_conv2d_data_cost,
-    .families = { &rf_conv2d_data_common, RF_SOFTWARE(&rf_conv2d_data_cpu), &rf_conv2d_data_gpu },
+    .families = { &rf_conv2d_data_common, RF_SOFTWARE(&rf_conv2d_data_cpu), RF_GPU(&rf_conv2d_data_gpu) },
 };

@@ -303,5 +303,5 @@ const rf_op rf_op_matmul = {
     .cost = matmul_cost,
     .absorb_consumer = absorb_consumer,
     .absorb_sibling = absorb_sibling,
-    .families = { &common, RF_SOFTWARE(&rf_matmul_cpu), &rf_matmul_gpu },
+    .families = { &common, RF_SOFTWARE(&rf_matmul_cpu), RF_GPU(&rf_matmul_gpu) },
 };

@@ -23,7 +23,7 @@ rf_matmul_geometry rf_matmul_geometry_of(const rf_op_call *call);
 /* First element of batch item z in a and in b. */
 void rf_matmul_batch_offset(const rf_matmul_geometry *g, int64_t z, int64_t *a, int64_t *b);
 
-/* matmul_naive.c. Whether operands are read as single texels is the data of a kernel: a bool, NULL for no. */
+/* matmul_naive.c */
 rf_score_fn rf_matmul_naive_score;
 rf_plan_fn rf_matmul_naive_plan;
 

@@ -42,10 +42,10 @@ double rf_matmul_naive_score(const rf_op_call *call, const rf_device_caps *caps,
 }
 
 /* One dispatch of `total` elements of c, of `summands` products each. */
-static rf_dispatch *naive_dispatch_add(rf_kernel_plan *plan, const rf_shader *shader, const rf_matmul_geometry *g,
-                                       const rf_device_caps *caps, uint64_t total, uint64_t summands)
+static rf_dispatch *naive_dispatch_add(rf_kernel_plan *plan, const rf_matmul_geometry *g, const rf_device_caps *caps,
+                                       uint64_t total, uint64_t summands)
 {
-    rf_dispatch *d = rf_kernel_plan_add(plan, shader, summands + 1);
+    rf_dispatch *d = rf_kernel_plan_add(plan, &rf_shader_matmul_naive, summands + 1);
     if (!d) return NULL;
     const uint32_t local = rf_local_size(caps, 128);
     rf_dispatch_spec(d, local);
@@ -71,10 +71,8 @@ static rf_push_matmul_naive push_make(const rf_matmul_geometry *g)
 }
 
 /* Matrices bound whole; as many summands at a time as an invocation may loop over. */
-static rf_result plan_whole(const rf_matmul_geometry *g, const rf_device_caps *caps, bool texel, rf_kernel_plan *plan)
+static rf_result plan_whole(const rf_matmul_geometry *g, const rf_device_caps *caps, rf_kernel_plan *plan)
 {
-    const rf_shader *shader = texel ? &rf_shader_matmul_naive_texel : &rf_shader_matmul_naive;
-    const rf_bind_view view = texel ? RF_VIEW_TEXEL_R32F : RF_VIEW_STORAGE;
     const uint64_t k = (uint64_t)g->k, step = rf_min(k, rf_loop_limit(caps) - 1);
     rf_push_matmul_naive p = push_make(g);
     p.total = (int32_t)(g->batch * p.m * g->n);
@@ -90,10 +88,10 @@ static rf_result plan_whole(const rf_matmul_geometry *g, const rf_device_caps *c
         p.b_base = (int32_t)at * p.b_k;
         p.accumulate = at > 0;
         p.last = at + count == k;
-        rf_dispatch *d = naive_dispatch_add(plan, shader, g, caps, (uint64_t)p.total, count);
+        rf_dispatch *d = naive_dispatch_add(plan, g, caps, (uint64_t)p.total, count);
         if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
-        rf_dispatch_bind(d, RF_BIND_INPUT, 0, view, false);
-        rf_dispatch_bind(d, RF_BIND_INPUT, 1, view, false);
+        rf_bind_whole(d, RF_BIND_INPUT, 0);
+        rf_bind_whole(d, RF_BIND_INPUT, 1);
         rf_bind_whole(d, RF_BIND_INPUT, g->bias ? 2 : 1);
         rf_bind_whole(d, RF_BIND_OUTPUT, 0);
         rf_dispatch_push(d, &p, sizeof(p));
@@ -122,7 +120,7 @@ static rf_result plan_chunk(const rf_matmul_geometry *g, const rf_device_caps *c
     p.bias_base = (int32_t)from.n;
     p.accumulate = from.k > 0;
     p.last = from.k + count.k == k;
-    rf_dispatch *d = naive_dispatch_add(plan, &rf_shader_matmul_naive, g, caps, (uint64_t)p.total, count.k);
+    rf_dispatch *d = naive_dispatch_add(plan, g, caps, (uint64_t)p.total, count.k);
     if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
     rf_bind_elements(d, caps, RF_BIND_INPUT, 0, a, a_count);
     rf_bind_elements(d, caps, RF_BIND_INPUT, 1, b, b_count);
@@ -154,7 +152,6 @@ rf_result rf_matmul_naive_plan(const rf_op_call *call, const rf_device_caps *cap
                                rf_kernel_plan *out)
 {
     const rf_matmul_geometry g = rf_matmul_geometry_of(call);
-    const bool texel = data && *(const bool *)data;
-    RF_TRY(texel || rf_fits_storage(call, caps) ? plan_whole(&g, caps, texel, out) : plan_chunks(g, caps, out));
+    RF_TRY(rf_fits_storage(call, caps) ? plan_whole(&g, caps, out) : plan_chunks(g, caps, out));
     return g.bias_gradient ? rf_linear_append_sums(call, caps, out) : RF_OK;
 }

@@ -526,7 +526,7 @@ const rf_op rf_op_rnn = {
     .gradient = rnn_gradient,
     .reference = rnn_reference,
     .cost = rnn_cost,
-    .families = { &common, RF_SOFTWARE(&rf_rnn_cpu), &rf_rnn_gpu },
+    .families = { &common, RF_SOFTWARE(&rf_rnn_cpu), RF_GPU(&rf_rnn_gpu) },
 };
 
 const rf_op rf_op_rnn_grad = {
@@ -540,5 +540,5 @@ const rf_op rf_op_rnn_grad = {
     .infer = grad_infer,
     .reference = grad_reference,
     .cost = grad_cost,
-    .families = { &grad_common, RF_SOFTWARE(&rf_rnn_grad_cpu), &rf_rnn_grad_gpu },
+    .families = { &grad_common, RF_SOFTWARE(&rf_rnn_grad_cpu), RF_GPU(&rf_rnn_grad_gpu) },
 };

@@ -14,8 +14,7 @@ double rf_small_channels_lanes_score(const rf_op_call *call, const rf_device_cap
     if (rf_call_is_narrow(call)) return RF_SCORE_NONE;
     if (!rf_small_channels_job(call, caps, kernel, &job, &waste) || rf_row_job_score(&job, caps) == RF_SCORE_NONE)
         return RF_SCORE_NONE;
-    return rf_score_of_time(rf_cpu_small_channels_seconds(caps, kernel->column_lanes,
-                                                          call->op->cost(call).flops * waste,
+    return rf_score_of_time(rf_cpu_small_channels_seconds(caps, call->op->cost(call).flops * waste,
                                                           (double)rf_div_up(job.rows, rf_row_job_chunk(&job, caps))));
 }
 
@@ -89,7 +88,7 @@ double rf_small_channels_filter_score(const rf_op_call *call, const rf_device_ca
     int64_t parts;
     if (!filter_push_make(call, caps, v, &p, &parts) || (uint64_t)parts + 1 > rf_loop_limit(caps)) return RF_SCORE_NONE;
     return rf_score_of_time(rf_cpu_small_channels_filter_seconds(
-        caps, v->column_lanes, v->pooled, p.columns % RF_SMALL_CHANNELS_AT_ONCE == 0, (double)p.total * p.split));
+        caps, v->pooled, p.columns % RF_SMALL_CHANNELS_AT_ONCE == 0, (double)p.total * p.split));
 }
 
 rf_result rf_small_channels_filter_plan(const rf_op_call *call, const rf_device_caps *caps, const void *data,

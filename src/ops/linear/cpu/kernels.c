@@ -17,7 +17,6 @@ static const rf_piece_form resident_filter = { rf_resident_filter_seconds, rf_re
 
 /* clang-format off */
 static const rf_kernel matmul[] = {
-    { "naive_texel", rf_matmul_texel_score, rf_matmul_naive_plan, &(const bool){ true } },
     { "lanes8_texel", rf_pieces_score, rf_pieces_plan, .cuts_up = true,
       .data = &(const rf_piece_kernel){ &matmul_lanes, RF_ROLE_MATMUL, &rf_lanes8_texel } },
     { "lanes4_storage", rf_pieces_score, rf_pieces_plan, .cuts_up = true,
@@ -27,13 +26,7 @@ static const rf_kernel matmul[] = {
 };
 const rf_kernel_list rf_matmul_cpu = RF_KERNEL_LIST(matmul);
 
-static const rf_linear_role forward_role = RF_ROLE_FORWARD, data_role = RF_ROLE_DATA;
-
 static const rf_kernel conv2d[] = {
-    { "depthwise_walk", rf_depthwise_walk_score, rf_depthwise_walk_plan, &forward_role },
-    { "few_16", rf_small_channels_lanes_score, rf_small_channels_plan,
-      &(const rf_small_channels){ &rf_shader_conv2d_few_lanes8_16, 2 },
-      .finishes = true, .narrow = rf_small_channels_narrow },
     { "few_32", rf_small_channels_lanes_score, rf_small_channels_plan,
       &(const rf_small_channels){ &rf_shader_conv2d_few_lanes8_32, 4 },
       .finishes = true, .narrow = rf_small_channels_narrow },
@@ -41,14 +34,8 @@ static const rf_kernel conv2d[] = {
       .data = &(const rf_piece_kernel){ &lanes, RF_ROLE_FORWARD, &rf_lanes8_texel } },
     { "lanes4_storage", rf_pieces_score, rf_pieces_plan, .cuts_up = true,
       .data = &(const rf_piece_kernel){ &lanes, RF_ROLE_FORWARD, &rf_lanes4_storage } },
-    { "lanes4_quad", rf_pieces_score, rf_pieces_plan, .cuts_up = true,
-      .data = &(const rf_piece_kernel){ &lanes, RF_ROLE_FORWARD, &rf_lanes4_quad } },
-    { "lanes8_texel_scalar", rf_pieces_score, rf_pieces_plan, .cuts_up = true,
-      .data = &(const rf_piece_kernel){ &lanes, RF_ROLE_FORWARD, &rf_lanes8_texel, true } },
     { "lanes4_storage_scalar", rf_pieces_score, rf_pieces_plan, .cuts_up = true,
       .data = &(const rf_piece_kernel){ &lanes, RF_ROLE_FORWARD, &rf_lanes4_storage, true } },
-    { "lanes4_quad_scalar", rf_pieces_score, rf_pieces_plan, .cuts_up = true,
-      .data = &(const rf_piece_kernel){ &lanes, RF_ROLE_FORWARD, &rf_lanes4_quad, true } },
     { "lanes8_texel_winograd", rf_pieces_score, rf_pieces_plan, .cuts_up = true, .block = 2,
       .data = &(const rf_piece_kernel){ &winograd, RF_ROLE_FORWARD, &rf_lanes8_texel } },
     { "lanes8_texel_winograd_4", rf_pieces_score, rf_pieces_plan, .cuts_up = true, .block = 4,
@@ -59,13 +46,10 @@ static const rf_kernel conv2d[] = {
 const rf_kernel_list rf_conv2d_cpu = RF_KERNEL_LIST(conv2d);
 
 static const rf_kernel conv2d_data[] = {
-    { "depthwise_walk", rf_depthwise_walk_score, rf_depthwise_walk_plan, &data_role },
     { "lanes8_texel", rf_pieces_score, rf_pieces_plan, .cuts_up = true,
       .data = &(const rf_piece_kernel){ &lanes, RF_ROLE_DATA, &rf_lanes8_texel } },
     { "lanes4_storage", rf_pieces_score, rf_pieces_plan, .cuts_up = true,
       .data = &(const rf_piece_kernel){ &lanes, RF_ROLE_DATA, &rf_lanes4_storage } },
-    { "lanes4_quad", rf_pieces_score, rf_pieces_plan, .cuts_up = true,
-      .data = &(const rf_piece_kernel){ &lanes, RF_ROLE_DATA, &rf_lanes4_quad } },
     { "lanes8_texel_winograd", rf_pieces_score, rf_pieces_plan, .cuts_up = true, .block = 2,
       .data = &(const rf_piece_kernel){ &winograd, RF_ROLE_DATA, &rf_lanes8_texel } },
     { "lanes8_texel_winograd_4", rf_pieces_score, rf_pieces_plan, .cuts_up = true, .block = 4,
@@ -76,9 +60,6 @@ static const rf_kernel conv2d_data[] = {
 const rf_kernel_list rf_conv2d_data_cpu = RF_KERNEL_LIST(conv2d_data);
 
 static const rf_kernel conv2d_filter[] = {
-    { "depthwise_walk", rf_depthwise_walk_filter_score, rf_depthwise_walk_filter_plan },
-    { "few_16", rf_small_channels_filter_score, rf_small_channels_filter_plan,
-      &(const rf_small_channels){ &rf_shader_conv2d_few_filter_lanes8_16, 2 } },
     { "few_32", rf_small_channels_filter_score, rf_small_channels_filter_plan,
       &(const rf_small_channels){ &rf_shader_conv2d_few_filter_lanes8_32, 4 } },
     { "lanes8_texel_winograd_4", rf_pieces_score, rf_pieces_plan, .cuts_up = true, .block = 4,
@@ -91,18 +72,12 @@ static const rf_kernel conv2d_filter[] = {
       .data = &(const rf_piece_kernel){ &lanes, RF_ROLE_FILTER, &rf_lanes4_storage } },
     { "lanes4_quad", rf_pieces_score, rf_pieces_plan, .cuts_up = true,
       .data = &(const rf_piece_kernel){ &lanes, RF_ROLE_FILTER, &rf_lanes4_quad } },
-    { "lanes8_texel_scalar", rf_pieces_score, rf_pieces_plan, .cuts_up = true,
-      .data = &(const rf_piece_kernel){ &lanes, RF_ROLE_FILTER, &rf_lanes8_texel, true } },
     { "lanes4_storage_scalar", rf_pieces_score, rf_pieces_plan, .cuts_up = true,
       .data = &(const rf_piece_kernel){ &lanes, RF_ROLE_FILTER, &rf_lanes4_storage, true } },
-    { "lanes4_quad_scalar", rf_pieces_score, rf_pieces_plan, .cuts_up = true,
-      .data = &(const rf_piece_kernel){ &lanes, RF_ROLE_FILTER, &rf_lanes4_quad, true } },
 };
 const rf_kernel_list rf_conv2d_filter_cpu = RF_KERNEL_LIST(conv2d_filter);
 
 static const rf_kernel conv2d_pool_filter[] = {
-    { "few_16", rf_small_channels_filter_score, rf_small_channels_filter_plan,
-      &(const rf_small_channels){ &rf_shader_conv2d_few_filter_lanes8_16, 2, true } },
     { "few_32", rf_small_channels_filter_score, rf_small_channels_filter_plan,
       &(const rf_small_channels){ &rf_shader_conv2d_few_filter_lanes8_32, 4, true } },
 };

@@ -5,17 +5,12 @@
 
 #include "ops/linear/common/linear.h"
 
-/* The data is a role. */
-rf_score_fn rf_depthwise_walk_score, rf_depthwise_walk_filter_score;
-rf_plan_fn rf_depthwise_walk_plan, rf_depthwise_walk_filter_plan;
 /* The data is an rf_small_channels. */
 rf_score_fn rf_small_channels_lanes_score, rf_small_channels_filter_score;
 rf_plan_fn rf_small_channels_filter_plan;
 /* The data is a bool: they make the gradient. */
 rf_score_fn rf_rnn_lanes_score, rf_attention_lanes_score;
 rf_plan_fn rf_rnn_lanes_plan, rf_rnn_grad_lanes_plan, rf_attention_lanes_plan, rf_attention_grad_lanes_plan;
-/* Without data. */
-rf_score_fn rf_matmul_texel_score;
 /* Pieces. */
 rf_score_fn rf_matmul_lanes_seconds, rf_conv2d_lanes_seconds;
 rf_plan_fn rf_matmul_lanes_plan, rf_conv2d_lanes_plan;

@@ -327,9 +327,7 @@ bool rf_lanes_usable(const rf_lanes_set *set, const rf_op_call *call, const rf_d
                 [RF_LANES_NARROW] = TILE(set##_gather_1, height, one) },                                               \
     .gather_transposed = { [RF_LANES_WIDE] = TILE(set##_gather_t_2, height, 2 * (one)),                                \
                            [RF_LANES_NARROW] = TILE(set##_gather_t_1, height, one) },                                  \
-    .grad = { [RF_LANES_WIDE] = TILE(set##_grad_2, height, 2 * (one)), [RF_LANES_NARROW] = narrow },                   \
-    .gather_scalar[RF_LANES_NARROW] = TILE(set##_gather_s, height, one),                                               \
-    .grad_scalar[RF_LANES_NARROW] = TILE(set##_grad_s, 16, one)
+    .grad = { [RF_LANES_WIDE] = TILE(set##_grad_2, height, 2 * (one)), [RF_LANES_NARROW] = narrow }
 
 const rf_lanes_set rf_lanes8_texel = {
     .lanes = 8,
@@ -343,14 +341,14 @@ const rf_lanes_set rf_lanes8_texel = {
     .gather_transposed[RF_LANES_SLIM] = TILE(lanes8_texel_gather_t_slim, 64, 4),
     .gather_transposed[RF_LANES_ABREAST] = TILE(lanes8_texel_gather_t_abreast, 64, 16),
     .gather_transposed[RF_LANES_TALL] = TILE(lanes8_texel_gather_t_tall, 64, 32),
-    .gather_scalar[RF_LANES_ABREAST] = TILE(lanes8_texel_gather_s_abreast, 64, 16),
     .grad[RF_LANES_ABREAST] = TILE(lanes8_texel_grad_abreast, 64, 16),
-    .grad_scalar[RF_LANES_ABREAST] = TILE(lanes8_texel_grad_s_abreast, 16, 16),
 };
 const rf_lanes_set rf_lanes4_storage = {
     .lanes = 4,
     .favourite = RF_DRIVER_OTHER,
     SHADERS(lanes4_storage, 16, 16, TILE(lanes4_storage_grad_1, 16, 16)),
+    .gather_scalar[RF_LANES_NARROW] = TILE(lanes4_storage_gather_s, 16, 16),
+    .grad_scalar[RF_LANES_NARROW] = TILE(lanes4_storage_grad_s, 16, 16),
 };
 const rf_lanes_set rf_lanes4_quad = {
     .lanes = 4,
@@ -360,6 +358,4 @@ const rf_lanes_set rf_lanes4_quad = {
     .grad = { TILE(lanes4_quad_grad_2, 32, 32), TILE(lanes4_quad_grad_1, 32, 16) },
     /* Quad kernels of these take SwiftShader five to seven seconds each to compile. */
     .gather_transposed = { TILE(lanes4_storage_gather_t_2, 16, 32), TILE(lanes4_storage_gather_t_1, 16, 16) },
-    .gather_scalar[RF_LANES_NARROW] = TILE(lanes4_quad_gather_s, 16, 32),
-    .grad_scalar[RF_LANES_NARROW] = TILE(lanes4_quad_grad_s, 12, 32),
 };

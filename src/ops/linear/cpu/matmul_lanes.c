@@ -107,21 +107,3 @@ rf_result rf_matmul_lanes_plan(const rf_op_call *call, const rf_device_caps *cap
     rf_lanes_plan p = { ((const rf_piece_kernel *)data)->set, call, caps, plan };
     return g.ta && !g.tb ? plan_summands(&p, &g) : plan_rows(&p, &g);
 }
-
-/* ---- the naive kernel with texels ---- */
-
-/* A product so small that any kernel takes about as long as its dispatch, while the others take most of a second to
- * compile. Only forward: its gradients share their pipelines with larger products. */
-static bool is_tiny(const rf_op_call *call, const rf_device_caps *caps)
-{
-    const rf_matmul_geometry g = rf_matmul_geometry_of(call);
-    return caps->compiles_at_dispatch && call->op->cost(call).flops <= RF_CPU_TINY_FLOPS && !g.ta && !g.tb;
-}
-
-double rf_matmul_texel_score(const rf_op_call *call, const rf_device_caps *caps, const void *data)
-{
-    for (uint32_t i = 0; i < 2; i++)
-        if ((uint64_t)rf_shape_count(call->in[i].shape) > caps->max_texel_elements) return RF_SCORE_NONE;
-    if (!rf_fits_storage(call, caps)) return RF_SCORE_NONE;
-    return rf_score_of_time(rf_cpu_texel_seconds(caps, rf_linear_naive_seconds(call, caps), is_tiny(call, caps)));
-}

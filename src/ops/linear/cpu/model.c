@@ -169,52 +169,27 @@ double rf_cpu_resident_seconds(const rf_lanes_set *set, const rf_op_call *call, 
            (caps->driver == set->favourite ? 1 / faster : RESIDENT_ELSEWHERE);
 }
 
-/* ---- products ---- */
+/* ---- convolutions of few channels ---- */
 
-/* lavapipe reads single texels in a third of the time of single elements. */
-#define TEXEL_SPEED 1.1
-/* Other drivers were not measured: there, what is made for lavapipe comes after all that is not. */
-#define UNMEASURED 1e9
-
-double rf_cpu_texel_seconds(const rf_device_caps *caps, double naive, bool tiny)
-{
-    const double seconds = tiny ? DISPATCH : naive;
-    return caps->driver == RF_DRIVER_LAVAPIPE ? seconds / TEXEL_SPEED : UNMEASURED * seconds;
-}
-
-/* ---- convolutions of few channels or summands, and by channel ---- */
-
-#define FEW_LANES_FLOPS 65e9 /* with two lanes along columns */
-#define FEW_WIDE_FLOPS 75e9  /* with four */
-#define FEW_OTHER_FLOPS 4e9  /* on other drivers */
-/* A turn of gradients by the kernel: loads take as long as products. More lanes along columns share them better. */
+#define FEW_FLOPS 75e9
+#define FEW_OTHER_FLOPS 4e9 /* on other drivers */
+/* A turn of gradients by the kernel: loads take as long as products. */
 #define FILTER_TURN 0.27e-6
 #define FILTER_POOLED_TURN 0.2e-6
 #define FILTER_PART_COLUMNS 1.4
-#define FILTER_TWO_LANES 1.1
 #define FILTER_OTHER_DRIVERS 10.0
 #define FILTER_START 6e-5
-#define WALK_FLOPS 2e10
 
-double rf_cpu_small_channels_seconds(const rf_device_caps *caps, uint32_t column_lanes, double flops, double dispatches)
+double rf_cpu_small_channels_seconds(const rf_device_caps *caps, double flops, double dispatches)
 {
-    const double rate = caps->driver != RF_DRIVER_LAVAPIPE ? FEW_OTHER_FLOPS
-                        : column_lanes == 4                ? FEW_WIDE_FLOPS
-                                                           : FEW_LANES_FLOPS;
+    const double rate = caps->driver == RF_DRIVER_LAVAPIPE ? FEW_FLOPS : FEW_OTHER_FLOPS;
     return flops / rate + DISPATCH * dispatches;
 }
 
-double rf_cpu_small_channels_filter_seconds(const rf_device_caps *caps, uint32_t column_lanes, bool pooled,
-                                            bool whole_columns, double turns)
+double rf_cpu_small_channels_filter_seconds(const rf_device_caps *caps, bool pooled, bool whole_columns, double turns)
 {
     double turn = pooled ? FILTER_POOLED_TURN : FILTER_TURN;
     if (!whole_columns) turn *= FILTER_PART_COLUMNS;
-    if (column_lanes == 2) turn *= FILTER_TWO_LANES;
     if (caps->driver != RF_DRIVER_LAVAPIPE) turn *= FILTER_OTHER_DRIVERS;
     return turns * turn + FILTER_START;
-}
-
-double rf_cpu_depthwise_walk_seconds(double flops, double dispatches)
-{
-    return flops / WALK_FLOPS + DISPATCH * dispatches;
 }

@@ -62,20 +62,10 @@ double rf_cpu_seconds_beside(const rf_lanes_set *set, const rf_op_call *call, co
 double rf_cpu_resident_seconds(const rf_lanes_set *set, const rf_op_call *call, const rf_device_caps *caps,
                                const rf_conv_geometry *g, double rows, double passes, double loads, bool ends);
 
-/* ---- products ---- */
+/* ---- convolutions of few channels ---- */
 
-/* Any kernel takes about as long as its dispatch for so few operations. */
-#define RF_CPU_TINY_FLOPS 1e5
-/* `naive`: what the kernel takes that reads elements instead of texels. */
-double rf_cpu_texel_seconds(const rf_device_caps *caps, double naive, bool tiny);
-
-/* ---- convolutions of few channels or summands, and by channel ---- */
-
-/* `flops` with padding; how many lanes of a subgroup lie along columns. */
-double rf_cpu_small_channels_seconds(const rf_device_caps *caps, uint32_t column_lanes, double flops,
-                                     double dispatches);
-double rf_cpu_small_channels_filter_seconds(const rf_device_caps *caps, uint32_t column_lanes, bool pooled,
-                                            bool whole_columns, double turns);
-double rf_cpu_depthwise_walk_seconds(double flops, double dispatches);
+/* `flops` with padding. */
+double rf_cpu_small_channels_seconds(const rf_device_caps *caps, double flops, double dispatches);
+double rf_cpu_small_channels_filter_seconds(const rf_device_caps *caps, bool pooled, bool whole_columns, double turns);
 
 #endif

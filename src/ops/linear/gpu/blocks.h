@@ -107,11 +107,11 @@ typedef struct rf_block_kernel {
 /* Functions of the tables (kernels.c). */
 rf_score_fn rf_matmul_blocks_score, rf_conv2d_blocks_score;
 rf_plan_fn rf_matmul_blocks_plan, rf_conv2d_blocks_plan;
-bool rf_matmul_blocks_narrow(const rf_op_call *call, const rf_device_caps *caps);
-bool rf_conv2d_blocks_narrow(const rf_op_call *call, const rf_device_caps *caps);
+bool rf_matmul_blocks_narrow(const rf_op_call *call, const rf_device_caps *caps, const void *data);
+bool rf_conv2d_blocks_narrow(const rf_op_call *call, const rf_device_caps *caps, const void *data);
 rf_score_fn rf_matmul_skinny_score;
 rf_plan_fn rf_matmul_skinny_plan;
-bool rf_matmul_skinny_narrow(const rf_op_call *call, const rf_device_caps *caps);
+bool rf_matmul_skinny_narrow(const rf_op_call *call, const rf_device_caps *caps, const void *data);
 /* Their data is a bool: they make the gradient. */
 rf_score_fn rf_attention_blocks_score, rf_rnn_register_score;
 rf_plan_fn rf_attention_blocks_plan, rf_attention_grad_blocks_plan, rf_rnn_register_plan;

@@ -225,7 +225,7 @@ rf_result rf_conv2d_blocks_plan(const rf_op_call *call, const rf_device_caps *ca
     return sums == SUMS_APART ? rf_linear_append_sums(call, caps, out) : RF_OK;
 }
 
-bool rf_conv2d_blocks_narrow(const rf_op_call *call, const rf_device_caps *caps)
+bool rf_conv2d_blocks_narrow(const rf_op_call *call, const rf_device_caps *caps, const void *data)
 {
     (void)caps;
     const int64_t channels = (int64_t)rf_desc_columns(&call->out[0]);

@@ -45,7 +45,7 @@ double rf_matmul_blocks_score(const rf_op_call *call, const rf_device_caps *caps
     return rf_block_score(call, caps, tile, &job);
 }
 
-bool rf_matmul_blocks_narrow(const rf_op_call *call, const rf_device_caps *caps)
+bool rf_matmul_blocks_narrow(const rf_op_call *call, const rf_device_caps *caps, const void *data)
 {
     (void)caps;
     return rf_block_takes_narrow(call, rf_matmul_geometry_of(call).n);

@@ -122,7 +122,7 @@ rf_result rf_matmul_skinny_plan(const rf_op_call *call, const rf_device_caps *ca
 }
 
 /* Results of 16 bits are written in pairs. */
-bool rf_matmul_skinny_narrow(const rf_op_call *call, const rf_device_caps *caps)
+bool rf_matmul_skinny_narrow(const rf_op_call *call, const rf_device_caps *caps, const void *data)
 {
     (void)caps;
     return call->out[0].dtype == RF_F32 || rf_desc_count(&call->out[0]) % 2 == 0;

@@ -96,7 +96,7 @@ static rf_result plan_repeated(const rf_op_call *call, const rf_device_caps *cap
 }
 
 /* Bytes are copied, whatever they say. */
-static bool takes_repeated(const rf_op_call *call, const rf_device_caps *caps)
+static bool takes_repeated(const rf_op_call *call, const rf_device_caps *caps, const void *data)
 {
     (void)caps;
     return call->in[0].dtype == call->out[0].dtype;

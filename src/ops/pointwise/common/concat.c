@@ -299,7 +299,7 @@ const rf_op rf_op_concat = {
     .gradient = concat_gradient,
     .reference = rf_copies_reference,
     .cost = concat_cost,
-    .families = { &rf_copies_common, RF_SOFTWARE(&rf_concat_cpu) },
+    .families = { &rf_copies_common, RF_SOFTWARE(&rf_copies_cpu) },
 };
 
 const rf_op rf_op_concat_grad = {

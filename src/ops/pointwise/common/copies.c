@@ -102,10 +102,10 @@ void rf_copies_make(const rf_op_call *call, rf_copies *out)
 }
 
 /* Words of zeros are the same in all types. */
-bool rf_copies_narrow(const rf_op_call *call, const rf_device_caps *caps)
+bool rf_copies_narrow(const rf_op_call *call, const rf_device_caps *caps, const void *data)
 {
     rf_copies elements = { 0 };
-    if (!rf_words_narrow(call, caps)) return false;
+    if (!rf_words_narrow(call, caps, data)) return false;
     make_elements(call, &elements);
     for (uint32_t i = 0; i < elements.count; i++) {
         const rf_box_range *last = &elements.copies[i].ranges[call->in[0].shape.rank - 1];

@@ -40,25 +40,33 @@ enum {
     RF_PROGRAM_COPY,      /* input 0, broadcast to the output */
     RF_PROGRAM_NORMALIZE, /* what normalize does */
 };
+/* Shaders for programs of at most 1, 2, 4 and 8 steps: rf_shader_elementwise_N_form. */
+enum { RF_ELEMENTWISE_SIZES = 4 };
+#define RF_ELEMENTWISE_SHADERS(form)                                                                                   \
+    {                                                                                                                  \
+        &rf_shader_elementwise_1_##form, &rf_shader_elementwise_2_##form, &rf_shader_elementwise_4_##form,             \
+            &rf_shader_elementwise_8_##form                                                                            \
+    }
 /* The wide forms of the shader: elements of an invocation, and of a vector that it reads at once. */
 typedef struct rf_elementwise_form {
+    const rf_shader *shaders[RF_ELEMENTWISE_SIZES];
     uint32_t width, vector;
     bool texel;
 } rf_elementwise_form;
-rf_score_fn rf_elementwise_u64x8_score, rf_elementwise_vec4_score, rf_elementwise_strided_score;
-rf_plan_fn rf_elementwise_plan /* the data is a form */, rf_elementwise_strided_plan;
+/* The data is a form. */
+rf_score_fn rf_elementwise_score, rf_elementwise_texel_score;
+rf_plan_fn rf_elementwise_plan;
+/* Without data. */
+rf_score_fn rf_elementwise_strided_score;
+rf_plan_fn rf_elementwise_strided_plan;
 /* Rows of a table. */
+extern const rf_elementwise_form rf_elementwise_fours;
 #define RF_ELEMENTWISE_KERNELS                                                                                         \
-    { "u64x8", rf_elementwise_u64x8_score, rf_elementwise_plan, &(const rf_elementwise_form){ 8, 8, false } },         \
-        { "vec4", rf_elementwise_vec4_score, rf_elementwise_plan, &(const rf_elementwise_form){ 4, 4, false },         \
-          .narrow = rf_always_narrow },                                                                                \
+    { "vec4", rf_elementwise_score, rf_elementwise_plan, &rf_elementwise_fours, .narrow = rf_always_narrow },          \
     {                                                                                                                  \
         "strided", rf_elementwise_strided_score, rf_elementwise_strided_plan                                           \
     }
 extern const rf_kernel_list rf_elementwise_common;
-/* The fastest on lavapipe, for RF_SOFTWARE; cast asks for it as well. */
-rf_score_fn rf_elementwise_texel_score;
-rf_plan_fn rf_elementwise_texel_plan;
 /* programs.c. The call whose attributes are the program, and whose inputs are those that it reads. */
 rf_op_call rf_program_of(const rf_op_call *call);
 extern const rf_elementwise_attr rf_copy_program;

@@ -92,17 +92,13 @@ static uint32_t input_mode(const layout *l, uint32_t i, uint32_t vector)
 /* The shaders for programs of at most `steps` steps and `inputs` inputs, smallest first: what a driver has to fold is
  * what a pipeline costs. */
 typedef struct variant {
-    uint32_t steps, inputs;
-    const rf_shader *u64x8, *vec4, *strided, *texel8, *texel16;
+    uint32_t steps, inputs, size; /* the last: its place in the lists of shaders */
 } variant;
-#define VARIANT(n)                                                                                                     \
-    &rf_shader_elementwise_##n##_w8, &rf_shader_elementwise_##n##_w4, &rf_shader_elementwise_##n##_strided,            \
-        &rf_shader_elementwise_##n##_texel8, &rf_shader_elementwise_##n##_texel16
-static const variant variants[] = {
-    { 1, 2, VARIANT(1) },
-    { 2, 3, VARIANT(2) },
-    { 4, 5, VARIANT(4) },
-    { RF_MAX_STEPS, RF_ELEMENTWISE_INPUTS, VARIANT(8) },
+static const variant variants[RF_ELEMENTWISE_SIZES] = {
+    { 1, 2, 0 },
+    { 2, 3, 1 },
+    { 4, 5, 2 },
+    { RF_MAX_STEPS, RF_ELEMENTWISE_INPUTS, 3 },
 };
 
 static const variant *find_variant(const rf_op_call *call)
@@ -129,7 +125,7 @@ static void push_steps(rf_dispatch *d, const variant *v, const rf_op_call *call,
 }
 
 /* All variants have the same struct, of which they take what their steps need. */
-typedef rf_push_elementwise_1_w8 wide_push;
+typedef rf_push_elementwise_1_w4 wide_push;
 typedef rf_push_elementwise_1_strided strided_push;
 
 static void push_windows(wide_push *push, const layout *l, uint64_t start)
@@ -159,7 +155,6 @@ static uint32_t pack_types(const rf_op_call *call, const rf_device_caps *caps)
 }
 
 typedef rf_elementwise_form form;
-static const form texel = { 8, 4, true };
 
 /* A texel holds twice as many elements of 16 bits. */
 static uint32_t form_vector(const form *f, const rf_tensor_desc *desc)
@@ -185,12 +180,6 @@ static void push_modes(rf_dispatch *d, const layout *l, const rf_op_call *call, 
     rf_dispatch_spec(d, windows);
 }
 
-static const rf_shader *form_shader(const variant *v, const form *f, const rf_device_caps *caps)
-{
-    if (f->texel) return caps->subgroup_size == 8 ? v->texel8 : v->texel16;
-    return f->width == 8 ? v->u64x8 : v->vec4;
-}
-
 /* Texels are vectors where the shader reads vectors, elements elsewhere. */
 static rf_bind_view form_view(const form *f, const layout *l, const rf_op_call *call, uint32_t input)
 {
@@ -210,14 +199,14 @@ typedef struct turn_plan {
 /* Where rows end with subgroups, an invocation's vectors are those of the next subgroups, in memory one behind the
  * other. Where they do not, steps of a few lines through memory would take twice the time: it has one vector in each
  * quarter of the tensor instead. */
-static turn_plan plan_turns(const layout *l, uint64_t items, const rf_device_caps *caps)
+static turn_plan plan_turns(const layout *l, uint32_t width, uint64_t items, const rf_device_caps *caps)
 {
     enum { MOST_TURNS = 8, QUARTERS = 4, LEAST_INVOCATIONS = 1024 /* for some cores, in tasks of similar length */ };
     uint64_t unit = caps->subgroup_size;
     for (uint32_t k = 0; k < l->n_windows; k++) {
         const window *w = &l->windows[k];
         if (w->gap || w->inner > 1) continue;
-        const uint64_t own = w->period / rf_common_divisor(w->period, texel.width);
+        const uint64_t own = w->period / rf_common_divisor(w->period, width);
         unit = rf_min(unit * (own / rf_common_divisor(unit, own)), items + 1);
     }
     const bool apart = unit > caps->subgroup_size;
@@ -240,8 +229,10 @@ static void push_turns(wide_push *push, const turn_plan *turns)
     push->stride_shift = m.shift;
 }
 
-static rf_result plan_wide(const rf_op_call *given, const rf_device_caps *caps, const form *f, rf_kernel_plan *plan)
+rf_result rf_elementwise_plan(const rf_op_call *given, const rf_device_caps *caps, const void *data,
+                              rf_kernel_plan *plan)
 {
+    const form *f = data;
     const rf_op_call program = rf_program_of(given), *call = &program;
     const variant *v = find_variant(call);
     const uint32_t types = pack_types(call, caps);
@@ -250,8 +241,8 @@ static rf_result plan_wide(const rf_op_call *given, const rf_device_caps *caps, 
     const uint64_t count = (uint64_t)rf_shape_count(call->out[0].shape), chunk = rf_flat_chunk(caps, sizeof(float));
     for (uint64_t start = 0; start < count; start += chunk) {
         const uint64_t n = rf_min(count - start, chunk);
-        const turn_plan turns = f->texel ? plan_turns(&l, rf_div_up(n, f->width), caps) : (turn_plan){ 0 };
-        rf_dispatch *d = rf_kernel_plan_add(plan, form_shader(v, f, caps), f->texel ? turns.turns : RF_NO_LOOPS);
+        const turn_plan turns = f->texel ? plan_turns(&l, f->width, rf_div_up(n, f->width), caps) : (turn_plan){ 0 };
+        rf_dispatch *d = rf_kernel_plan_add(plan, f->shaders[v->size], f->texel ? turns.turns : RF_NO_LOOPS);
         if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
         d->concurrent = start > 0;
         wide_push push = { .n_vec = (uint32_t)(n / f->width), .n_tail = (uint32_t)(n % f->width) };
@@ -277,30 +268,15 @@ static rf_result plan_wide(const rf_op_call *given, const rf_device_caps *caps, 
     return RF_OK;
 }
 
-double rf_elementwise_u64x8_score(const rf_op_call *given, const rf_device_caps *caps, const void *data)
-{
-    const rf_op_call call = rf_program_of(given);
-    layout l;
-    if (!caps->int64 || !find_layout(&call, caps, &l)) return RF_SCORE_NONE;
-    /* Wider loads pay for themselves where several inputs are read, on lavapipe only. */
-    return caps->driver == RF_DRIVER_LAVAPIPE && call.n_in > 1 ? RF_SCORE_SHAPE : RF_SCORE_ANY;
-}
-
-double rf_elementwise_vec4_score(const rf_op_call *given, const rf_device_caps *caps, const void *data)
+double rf_elementwise_score(const rf_op_call *given, const rf_device_caps *caps, const void *data)
 {
     const rf_op_call call = rf_program_of(given);
     layout l;
     return find_layout(&call, caps, &l) ? RF_SCORE_WIDE : RF_SCORE_NONE;
 }
 
-rf_result rf_elementwise_plan(const rf_op_call *call, const rf_device_caps *caps, const void *data,
-                              rf_kernel_plan *plan)
-{
-    return plan_wide(call, caps, data, plan);
-}
-
 /* Whether every input, or what a dispatch reads of it, fits a texel view. */
-static bool fits_texels(const rf_op_call *call, const rf_device_caps *caps, const layout *l)
+static bool fits_texels(const rf_op_call *call, const rf_device_caps *caps, const form *f, const layout *l)
 {
     const uint64_t chunk = rf_flat_chunk(caps, sizeof(float));
     for (uint32_t i = 0; i < call->n_in; i++) {
@@ -308,7 +284,7 @@ static bool fits_texels(const rf_op_call *call, const rf_device_caps *caps, cons
         if (call->in[i].dtype != RF_F32 && !narrow) return false;
         uint64_t count = (uint64_t)rf_shape_count(call->in[i].shape);
         if (l->kind[i] == MODE_FULL && count > chunk) count = chunk;
-        const uint32_t words = form_view(&texel, l, call, i) == RF_VIEW_TEXEL_RGBA32F ? 4 : 1;
+        const uint32_t words = form_view(f, l, call, i) == RF_VIEW_TEXEL_RGBA32F ? 4 : 1;
         if (rf_div_up(count, narrow ? 2 * words : words) > caps->max_texel_elements) return false;
     }
     return true;
@@ -320,14 +296,9 @@ double rf_elementwise_texel_score(const rf_op_call *given, const rf_device_caps 
 {
     const rf_op_call call = rf_program_of(given);
     layout l;
-    if (!rf_flat_texels(caps) || !find_layout(&call, caps, &l) || !fits_texels(&call, caps, &l)) return RF_SCORE_NONE;
+    if (!rf_flat_texels(caps) || !find_layout(&call, caps, &l) || !fits_texels(&call, caps, data, &l))
+        return RF_SCORE_NONE;
     return caps->driver == RF_DRIVER_LAVAPIPE ? RF_SCORE_DRIVER : RF_SCORE_RESERVE;
-}
-
-rf_result rf_elementwise_texel_plan(const rf_op_call *call, const rf_device_caps *caps, const void *data,
-                                    rf_kernel_plan *plan)
-{
-    return plan_wide(call, caps, &texel, plan);
 }
 
 /* ---- any broadcasting ---- */
@@ -381,6 +352,7 @@ double rf_elementwise_strided_score(const rf_op_call *given, const rf_device_cap
 rf_result rf_elementwise_strided_plan(const rf_op_call *given, const rf_device_caps *caps, const void *data,
                                       rf_kernel_plan *plan)
 {
+    static const rf_shader *const shaders[] = RF_ELEMENTWISE_SHADERS(strided);
     const rf_op_call program = rf_program_of(given), *call = &program;
     const variant *v = find_variant(call);
     rf_collapsed c;
@@ -391,7 +363,7 @@ rf_result rf_elementwise_strided_plan(const rf_op_call *given, const rf_device_c
     if (!chunk) return RF_FAIL(RF_ERROR_INTERNAL, "elementwise: kernel is not eligible");
     for (uint64_t start = 0; start < count; start += chunk) {
         const uint64_t n = rf_min(count - start, chunk);
-        rf_dispatch *d = rf_kernel_plan_add(plan, v->strided, RF_NO_LOOPS);
+        rf_dispatch *d = rf_kernel_plan_add(plan, shaders[v->size], RF_NO_LOOPS);
         if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
         d->concurrent = start > 0;
         strided_push push = { .count = (uint32_t)n, .start = (uint32_t)start };
@@ -421,5 +393,6 @@ rf_result rf_elementwise_strided_plan(const rf_op_call *given, const rf_device_c
     return RF_OK;
 }
 
+const rf_elementwise_form rf_elementwise_fours = { RF_ELEMENTWISE_SHADERS(w4), 4, 4, false };
 static const rf_kernel kernels[] = { RF_ELEMENTWISE_KERNELS };
 const rf_kernel_list rf_elementwise_common = RF_KERNEL_LIST(kernels);

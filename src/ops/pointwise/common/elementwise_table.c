@@ -23,10 +23,6 @@ static double rf_unless_set(double mask, double b)
 {
     return isnan(mask) ? mask : fabs(mask) < 0x1p-126 ? b : 0;
 }
-static double rf_ldexp(double a, double b)
-{
-    return isnan(b) ? b : ldexp(a, (int)fmax(fmin(b, 376), -376));
-}
 static double rf_normal_cdf(double a)
 {
     return 0.5 * erfc(-a * 0.70710678118654752440);
@@ -169,7 +165,6 @@ static const rf_scalar_derivative derivatives[RF_FN_COUNT][2] = {
     [RF_FN_WHOLE_GREATER] = { ZERO, ZERO },
     [RF_FN_WHOLE_GREATER_EQUAL] = { ZERO, ZERO },
     [RF_FN_WHOLE_EQUAL] = { ZERO, ZERO },
-    [RF_FN_LDEXP] = { PROGRAM(1, OP2(LDEXP, DY, B)), ZERO },
 };
 
 #define USES_IMM(fn)                                                                                                   \

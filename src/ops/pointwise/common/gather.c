@@ -6,6 +6,7 @@
 #include "base/half.h"
 #include "graph/examples.h"
 #include "ops/pointwise/common/gather.h"
+#include "ops/pointwise/cpu/cpu.h"
 #include "rf_shaders.h"
 
 /* ---- shapes ---- */
@@ -144,8 +145,7 @@ static bool gather_absorb(const rf_graph *graph, rf_node producer, rf_node consu
     return true;
 }
 
-/* In words, of which u8 has four elements each, and types of 16 bits two. */
-static rf_gather_shape words_of(const rf_op_call *call)
+rf_gather_shape rf_gather_words_of(const rf_op_call *call)
 {
     rf_gather_shape s = rf_gather_shape_of(call->attr, &call->in[0].shape, &call->in[1].shape);
     s.inner = s.inner * rf_dtype_size(call->in[0].dtype) / sizeof(uint32_t);
@@ -170,7 +170,7 @@ static void write_row(const rf_op_call *call, const uint32_t *x, uint64_t count,
 
 static rf_result gather_reference(const rf_op_call *call, void *const *in, void *const *out)
 {
-    const rf_gather_shape s = words_of(call);
+    const rf_gather_shape s = rf_gather_words_of(call);
     const uint64_t row_bytes = s.inner * (rf_dtype_is_narrow(call->out[0].dtype) ? sizeof(uint16_t) : sizeof(uint32_t));
     const int32_t *indices = in[1];
     uint8_t *y = out[0];
@@ -194,12 +194,12 @@ static rf_cost gather_cost(const rf_op_call *call)
 
 static double gather_score(const rf_op_call *call, const rf_device_caps *caps, const void *data)
 {
-    const rf_gather_shape all = words_of(call);
+    const rf_gather_shape all = rf_gather_words_of(call);
     return rf_gather_chunk_size(&all, caps, 1).choices > 0 ? RF_SCORE_ANY : RF_SCORE_NONE;
 }
 
 /* Elements of 16 bits are copied two at a time. */
-static bool gather_narrow(const rf_op_call *call, const rf_device_caps *caps)
+bool rf_gather_narrow(const rf_op_call *call, const rf_device_caps *caps, const void *data)
 {
     (void)caps;
     return rf_gather_shape_of(call->attr, &call->in[0].shape, &call->in[1].shape).inner % 2 == 0;
@@ -211,36 +211,30 @@ static uint32_t mark_of(rf_dtype type)
     return type == RF_F16 ? 0x7e007e00u : type == RF_BF16 ? 0x7fc07fc0u : 0x7fc00000u;
 }
 
-/* Vectors of a row that an invocation takes: their index is looked up once. */
-static uint32_t span_of(const rf_gather_shape *all, uint32_t width)
+/* Vectors of a row that an invocation takes by texels: their index is looked up once. */
+static uint32_t span_of(const rf_gather_shape *all)
 {
     enum { SPAN = 4, FEWEST_GROUPS = 4 };
     const uint64_t elements = all->batch * all->outer * all->places * all->inner;
-    const bool several =
-        width == 8 && all->inner % (8 * SPAN) == 0 && elements >= (uint64_t)8 * SPAN * RF_FLAT_LOCAL * FEWEST_GROUPS;
+    const bool several = all->inner % (8 * SPAN) == 0 && elements >= (uint64_t)8 * SPAN * RF_FLAT_LOCAL * FEWEST_GROUPS;
     return several ? SPAN : 1;
 }
 
-static const rf_shader *choose_shader(const rf_device_caps *caps, uint32_t width, uint32_t span)
+rf_result rf_gather_plan(const rf_op_call *call, const rf_device_caps *caps, const void *data, rf_kernel_plan *plan)
 {
-    static const rf_shader *const wide[2][2] = { { &rf_shader_gather_texel8, &rf_shader_gather_texel16 },
-                                                 { &rf_shader_gather_lines8, &rf_shader_gather_lines16 } };
-    if (width < 8) return width == 4 ? &rf_shader_gather_w4 : &rf_shader_gather_w1;
-    return wide[span > 1][caps->subgroup_size != 8];
-}
-
-static rf_result gather_plan(const rf_op_call *call, const rf_device_caps *caps, const void *data, rf_kernel_plan *plan)
-{
-    const rf_gather_shape all = words_of(call);
+    const rf_gather_form *texels = data;
+    const rf_gather_shape all = rf_gather_words_of(call);
     /* Then y has half as many words as x. */
     const bool rounds = call->in[0].dtype == RF_F32 && rf_dtype_is_narrow(call->out[0].dtype);
     rf_gather_shape taken = all;
     if (rounds) taken.inner /= 2;
     const uint32_t types = rounds ? 1u << 2 | rf_type_word(call->out[0].dtype, caps) << 8 : 0;
     const rf_gather_shape size = rf_gather_chunk_size(&all, caps, 1);
-    const uint32_t width = rf_gather_width(&all, all.choices, caps), span = span_of(&all, width),
+    const uint32_t width = texels ? 8 : rf_gather_width(&all), span = texels ? span_of(&all) : 1,
                    inner = (uint32_t)all.inner / (width * span);
-    const rf_shader *shader = choose_shader(caps, width, span);
+    const rf_shader *shader = texels       ? (span > 1 ? texels->four : texels->one)
+                              : width == 4 ? &rf_shader_gather_w4
+                                           : &rf_shader_gather_w1;
     for (rf_gather_chunk chunk = { 0 }; rf_gather_chunk_next(&all, &size, &chunk);) {
         const rf_magic by_inner = rf_magic_make(inner), by_place = rf_magic_make((uint32_t)chunk.size.places),
                        by_outer = rf_magic_make((uint32_t)chunk.size.outer);
@@ -273,7 +267,7 @@ static rf_result gather_plan(const rf_op_call *call, const rf_device_caps *caps,
 }
 
 static const rf_kernel gather_kernels[] = {
-    { "element", gather_score, gather_plan, .narrow = gather_narrow },
+    { "element", gather_score, rf_gather_plan, .narrow = rf_gather_narrow },
 };
 
 /* ---- the op ---- */
@@ -310,5 +304,5 @@ const rf_op rf_op_gather = {
     .reference = gather_reference,
     .cost = gather_cost,
     .absorb_consumer = gather_absorb,
-    RF_KERNELS(gather_kernels),
+    RF_KERNELS_AND(gather_kernels, RF_SOFTWARE(&rf_gather_cpu)),
 };

@@ -20,6 +20,15 @@ typedef struct rf_gather_chunk {
 
 extern const rf_attr_field rf_gather_fields[3];
 
+/* Data of the kernel that takes eights by texels: shaders of one vector an invocation, and of four. */
+typedef struct rf_gather_form {
+    const rf_shader *one, *four;
+} rf_gather_form;
+rf_plan_fn rf_gather_plan; /* without data: by what every device reads */
+rf_narrow_fn rf_gather_narrow;
+/* In words, of which u8 has four elements each, and types of 16 bits two. */
+rf_gather_shape rf_gather_words_of(const rf_op_call *call);
+
 /* Fills in the shape of y; names the op. */
 rf_result rf_gather_infer(const rf_op_call *call, const rf_tensor_desc *x, const rf_tensor_desc *indices,
                           rf_tensor_desc *y);
@@ -30,12 +39,12 @@ rf_gather_shape rf_gather_shape_of(const rf_gather_attr *attr, const rf_shape *x
 rf_gather_shape rf_gather_chunk_size(const rf_gather_shape *all, const rf_device_caps *caps, uint64_t words);
 /* Goes to the next chunk, places first; false after the last one. Begin with zeros and the size above. */
 bool rf_gather_chunk_next(const rf_gather_shape *all, const rf_gather_shape *size, rf_gather_chunk *chunk);
-/* Elements an invocation: 8 on drivers that fetch texels at once, and where the tensor that is read, of so many rows,
- * fits a texel buffer; otherwise 4 or 1. */
-uint32_t rf_gather_width(const rf_gather_shape *all, uint64_t rows_read, const rf_device_caps *caps);
+/* Elements an invocation: 4 or 1. */
+uint32_t rf_gather_width(const rf_gather_shape *all);
+/* Whether a driver that fetches texels at once can read the tensor so, of so many rows, in vectors of eight. */
+bool rf_gather_takes_texels(const rf_gather_shape *all, uint64_t rows_read, const rf_device_caps *caps);
 /* Binds the chunk's range of each tensor; returned is where its first vector stands. Inputs of width 8 are texel
- * buffers.
- */
+ * buffers. */
 uint32_t rf_gather_bind_x(rf_dispatch *d, const rf_device_caps *caps, rf_bind_kind kind, const rf_gather_shape *all,
                           const rf_gather_chunk *chunk, uint32_t width);
 uint32_t rf_gather_bind_y(rf_dispatch *d, const rf_device_caps *caps, rf_bind_kind kind, const rf_gather_shape *all,

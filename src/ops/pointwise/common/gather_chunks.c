@@ -66,13 +66,16 @@ bool rf_gather_chunk_next(const rf_gather_shape *all, const rf_gather_shape *siz
     return more;
 }
 
-uint32_t rf_gather_width(const rf_gather_shape *all, uint64_t rows_read, const rf_device_caps *caps)
+uint32_t rf_gather_width(const rf_gather_shape *all)
+{
+    return all->inner % 4 == 0 ? 4 : 1;
+}
+
+bool rf_gather_takes_texels(const rf_gather_shape *all, uint64_t rows_read, const rf_device_caps *caps)
 {
     const uint64_t texels = (all->batch * all->outer * rows_read * all->inner + caps->buffer_alignment) / 4;
-    if (all->inner % 8 == 0 && caps->driver == RF_DRIVER_LAVAPIPE && rf_flat_texels(caps) &&
-        texels <= caps->max_texel_elements)
-        return 8;
-    return all->inner % 4 == 0 ? 4 : 1;
+    return all->inner % 8 == 0 && caps->driver == RF_DRIVER_LAVAPIPE && rf_flat_texels(caps) &&
+           texels <= caps->max_texel_elements;
 }
 
 /* `rows` rows from number `first` on. Where there are vectors, every row starts where one may. */

@@ -76,5 +76,5 @@ const rf_op rf_op_gather_grad = {
     .gradient = grad_gradient,
     .reference = grad_reference,
     .cost = grad_cost,
-    .families = { &rf_gather_grad_common, RF_SOFTWARE(&rf_gather_grad_cpu), &rf_gather_grad_gpu },
+    .families = { &rf_gather_grad_common, RF_SOFTWARE(&rf_gather_grad_cpu), RF_GPU(&rf_gather_grad_gpu) },
 };

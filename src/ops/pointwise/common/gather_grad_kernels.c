@@ -43,13 +43,13 @@ void rf_gather_bind_work(rf_dispatch *d, uint64_t offset, uint64_t size, bool wr
 enum { STEP_GRAD, STEP_BLOCKS, STEP_ROWS, STEP_FEW };
 static const rf_shader *shader_of(uint32_t step, uint32_t width)
 {
-    static const rf_shader *const shaders[][3] = {
-        { &rf_shader_gather_grad_w1, &rf_shader_gather_grad_w4, &rf_shader_gather_grad_w8 },
-        { &rf_shader_gather_blocks_w1, &rf_shader_gather_blocks_w4, &rf_shader_gather_blocks_w8 },
-        { &rf_shader_gather_rows_w1, &rf_shader_gather_rows_w4, &rf_shader_gather_rows_w8 },
-        { &rf_shader_gather_few_w1, &rf_shader_gather_few_w4, &rf_shader_gather_few_w8 },
+    static const rf_shader *const shaders[][2] = {
+        { &rf_shader_gather_grad_w1, &rf_shader_gather_grad_w4 },
+        { &rf_shader_gather_blocks_w1, &rf_shader_gather_blocks_w4 },
+        { &rf_shader_gather_rows_w1, &rf_shader_gather_rows_w4 },
+        { &rf_shader_gather_few_w1, &rf_shader_gather_few_w4 },
     };
-    return shaders[step][width == 8 ? 2 : width == 4 ? 1 : 0];
+    return shaders[step][width == 4];
 }
 
 /* ---- each element looks through all places ---- */
@@ -58,15 +58,14 @@ static double direct_score(const rf_op_call *call, const rf_device_caps *caps, c
 {
     const rf_gather_shape all = rf_gather_grad_shape(call), size = rf_gather_chunk_size(&all, caps, 1);
     if (size.choices == 0 || size.places + 1 > rf_loop_limit(caps)) return RF_SCORE_NONE;
-    const double looks =
-        (double)rf_desc_count(&call->out[0]) / rf_gather_width(&all, all.places, caps) * (double)all.places;
+    const double looks = (double)rf_desc_count(&call->out[0]) / rf_gather_width(&all) * (double)all.places;
     return rf_score_of_time(rf_gather_direct_seconds(caps, (double)size.places, looks));
 }
 
 static rf_result direct_plan(const rf_op_call *call, const rf_device_caps *caps, const void *data, rf_kernel_plan *plan)
 {
     const rf_gather_shape all = rf_gather_grad_shape(call), size = rf_gather_chunk_size(&all, caps, 1);
-    const uint32_t width = rf_gather_width(&all, all.places, caps);
+    const uint32_t width = rf_gather_width(&all);
     for (rf_gather_chunk chunk = { 0 }; rf_gather_chunk_next(&all, &size, &chunk);) {
         rf_push_gather_grad push = rf_gather_grad_push(&chunk, width);
         const uint64_t count = chunk.size.batch * chunk.size.outer * chunk.size.choices * push.inner;
@@ -250,7 +249,7 @@ static rf_result sort_plan(const sorting *s, const rf_device_caps *caps, const r
 static rf_result add_plan(const sorting *s, const rf_device_caps *caps, const rf_gather_shape *all,
                           const rf_gather_chunk *chunk, rf_kernel_plan *plan)
 {
-    const uint32_t width = rf_gather_width(all, all->places, caps);
+    const uint32_t width = rf_gather_width(all);
     const uint64_t sorted = s->sorted[s->passes % 2], blocks = s->count / s->block, outer = chunk->size.outer;
     const bool few = are_few(s);
     const uint64_t sums = (blocks > 0 ? blocks : 1) * outer * chunk->size.inner * sizeof(float);

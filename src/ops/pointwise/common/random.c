@@ -126,7 +126,7 @@ static bool is_aligned(const rf_op_call *call)
     const uint64_t whole = is_scattered(call) ? attr->inner : per_example(call);
     return whole % 4 == 0 && rf_shape_count(call->out[0].shape) % 4 == 0;
 }
-static bool random_narrow(const rf_op_call *call, const rf_device_caps *caps)
+static bool random_narrow(const rf_op_call *call, const rf_device_caps *caps, const void *data)
 {
     (void)caps;
     return is_aligned(call);

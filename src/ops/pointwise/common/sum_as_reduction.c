@@ -35,7 +35,7 @@ rf_result rf_sum_plan(const rf_op_call *call, const rf_device_caps *caps, const 
     return kernel->plan(&reduction, caps, kernel->form, plan);
 }
 
-bool rf_sum_narrow(const rf_op_call *call, const rf_device_caps *caps)
+bool rf_sum_narrow(const rf_op_call *call, const rf_device_caps *caps, const void *data)
 {
     return rf_dtype_is_narrow(call->in[0].dtype) && call->out[0].dtype == RF_F32;
 }

@@ -246,7 +246,7 @@ const rf_op rf_op_sum_to_like = {
     .gradient = sum_gradient,
     .reference = sum_reference,
     .cost = rf_broadcast_cost,
-    RF_KERNELS_AND(kernels, RF_SOFTWARE(&rf_sum_to_like_cpu), &rf_sum_to_like_gpu),
+    RF_KERNELS_AND(kernels, RF_SOFTWARE(&rf_sum_to_like_cpu), RF_GPU(&rf_sum_to_like_gpu)),
 };
 
 rf_result rf_emit_sum_to_like(rf_graph *g, rf_value x, rf_value like, rf_value *out)

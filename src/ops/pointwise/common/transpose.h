@@ -14,15 +14,12 @@ typedef struct rf_transpose_layout {
 void rf_transpose_layout_of(const rf_op_call *call, rf_transpose_layout *l);
 uint32_t rf_transpose_outermost_input(const rf_transpose_layout *l);
 /* One dispatch for the box of a0 <= index of the input's outermost dimension < a1, b0 <= index of the output's < b1;
- * `width` elements an invocation, of which eight are read by texels. */
-rf_result rf_transpose_box_plan(const rf_transpose_layout *l, const rf_device_caps *caps, uint32_t width,
-                                rf_kernel_plan *plan, uint64_t a0, uint64_t a1, uint64_t b0, uint64_t b1);
+ * `width` elements an invocation. */
+rf_result rf_transpose_box_plan(const rf_transpose_layout *l, const rf_device_caps *caps, const rf_shader *shader,
+                                uint32_t width, rf_kernel_plan *plan, uint64_t a0, uint64_t a1, uint64_t b0,
+                                uint64_t b1);
 /* Where the last dimension stays the last, elements of 16 bits are copied in words. */
 rf_narrow_fn rf_transpose_narrow;
-/* Matrices by blocks. */
-rf_score_fn rf_transpose_blocks_score;
-rf_result rf_transpose_blocks_add(const rf_op_call *call, const rf_device_caps *caps, const rf_shader *shader,
-                                  rf_bind_view view, rf_kernel_plan *plan);
 extern const rf_kernel_list rf_transpose_common;
 
 #endif

@@ -47,13 +47,13 @@ static bool transpose_matrices(const rf_transpose_layout *l, uint64_t *rows, uin
 
 enum { BLOCKS_SIDE = 16 };
 
-bool rf_transpose_narrow(const rf_op_call *call, const rf_device_caps *caps)
+bool rf_transpose_narrow(const rf_op_call *call, const rf_device_caps *caps, const void *data)
 {
     const int32_t last = call->in[0].shape.rank - 1;
-    return rf_words_narrow(call, caps) && ((const rf_transpose_attr *)call->attr)->perm[last] == last;
+    return rf_words_narrow(call, caps, data) && ((const rf_transpose_attr *)call->attr)->perm[last] == last;
 }
 
-double rf_transpose_blocks_score(const rf_op_call *call, const rf_device_caps *caps, const void *data)
+static double blocks_score(const rf_op_call *call, const rf_device_caps *caps, const void *data)
 {
     rf_transpose_layout l;
     uint64_t rows, columns, batch;
@@ -67,8 +67,7 @@ double rf_transpose_blocks_score(const rf_op_call *call, const rf_device_caps *c
                : RF_SCORE_NONE;
 }
 
-rf_result rf_transpose_blocks_add(const rf_op_call *call, const rf_device_caps *caps, const rf_shader *shader,
-                                  rf_bind_view view, rf_kernel_plan *plan)
+static rf_result blocks_plan(const rf_op_call *call, const rf_device_caps *caps, const void *data, rf_kernel_plan *plan)
 {
     rf_transpose_layout l;
     uint64_t rows, columns, batch;
@@ -76,24 +75,19 @@ rf_result rf_transpose_blocks_add(const rf_op_call *call, const rf_device_caps *
     if (!transpose_matrices(&l, &rows, &columns, &batch))
         return RF_FAIL(RF_ERROR_INTERNAL, "transpose: kernel is not eligible");
     if (rows * columns * batch == 0) return RF_OK;
-    rf_dispatch *d = rf_kernel_plan_add(plan, shader, RF_NO_LOOPS);
+    rf_dispatch *d = rf_kernel_plan_add(plan, &rf_shader_transpose_blocks, RF_NO_LOOPS);
     if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
     const uint32_t local = rf_local_size(caps, RF_FLAT_LOCAL), down = local / BLOCKS_SIDE;
     rf_dispatch_spec(d, local);
     rf_dispatch_spec(d, BLOCKS_SIDE);
     const rf_push_transpose_blocks push = { .rows = (uint32_t)(rows / 4), .columns = (uint32_t)(columns / 4) };
     rf_dispatch_push(d, &push, sizeof(push));
-    rf_bind_whole(d, RF_BIND_INPUT, 0)->view = view;
+    rf_bind_whole(d, RF_BIND_INPUT, 0);
     rf_bind_whole(d, RF_BIND_OUTPUT, 0);
     d->grid[0] = (uint32_t)rf_div_up(columns / 4, BLOCKS_SIDE);
     d->grid[1] = (uint32_t)rf_div_up(rows / 4, down);
     d->grid[2] = (uint32_t)batch;
     return RF_OK;
-}
-
-static rf_result blocks_plan(const rf_op_call *call, const rf_device_caps *caps, const void *data, rf_kernel_plan *plan)
-{
-    return rf_transpose_blocks_add(call, caps, &rf_shader_transpose_blocks, RF_VIEW_STORAGE, plan);
 }
 
 /* How many steps of the dimension with stride `stride` fit one descriptor, with room for alignment; all when everything
@@ -123,12 +117,11 @@ static double strided_score(const rf_op_call *call, const rf_device_caps *caps, 
     return fits || rf_shape_count(call->in[0].shape) == 0 ? RF_SCORE_ANY : RF_SCORE_NONE;
 }
 
-rf_result rf_transpose_box_plan(const rf_transpose_layout *l, const rf_device_caps *caps, uint32_t width,
-                                rf_kernel_plan *plan, uint64_t a0, uint64_t a1, uint64_t b0, uint64_t b1)
+rf_result rf_transpose_box_plan(const rf_transpose_layout *l, const rf_device_caps *caps, const rf_shader *shader,
+                                uint32_t width, rf_kernel_plan *plan, uint64_t a0, uint64_t a1, uint64_t b0,
+                                uint64_t b1)
 {
     const uint32_t in = rf_transpose_outermost_input(l), out = l->rank - 1;
-    const rf_shader *texel = caps->subgroup_size == 8 ? &rf_shader_transpose_texel8 : &rf_shader_transpose_texel16;
-    const rf_shader *shader = width == 8 ? texel : width == 4 ? &rf_shader_transpose_w4 : &rf_shader_transpose_w1;
     rf_dispatch *d = rf_kernel_plan_add(plan, shader, RF_NO_LOOPS);
     if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
     d->concurrent = plan->count > 1;
@@ -157,7 +150,6 @@ rf_result rf_transpose_box_plan(const rf_transpose_layout *l, const rf_device_ca
     rf_dispatch_spec(d, l->rank);
     rf_dispatch_push(d, &push, sizeof(push));
     rf_bind_elements(d, caps, RF_BIND_INPUT, 0, in_first, (a1 - a0) * l->in_stride[in]);
-    if (width == 8) d->bind[0].view = RF_VIEW_TEXEL_RGBA32F;
     rf_bind_elements(d, caps, RF_BIND_OUTPUT, 0, out_first, (b1 - b0) * l->out_stride[out]);
     rf_dispatch_items(d, caps, count);
     return RF_OK;
@@ -172,25 +164,26 @@ static rf_result strided_plan(const rf_op_call *call, const rf_device_caps *caps
     if (rf_shape_count(call->in[0].shape) == 0) return RF_OK;
     const uint32_t in = rf_transpose_outermost_input(&l), out = l.rank - 1;
     const uint32_t width = l.in_stride[0] == 1 && l.size[0] % 4 == 0 ? 4 : 1;
+    const rf_shader *shader = width == 4 ? &rf_shader_transpose_w4 : &rf_shader_transpose_w1;
     uint64_t a = box_steps(caps, l.size[in], l.in_stride[in]), b = box_steps(caps, l.size[out], l.out_stride[out]);
     if (a == 0 || b == 0) return RF_FAIL(RF_ERROR_INTERNAL, "transpose: kernel is not eligible");
     if (in == out) {
         if (b < a) a = b;
         for (uint64_t i = 0; i < l.size[in]; i += a) {
             const uint64_t end = rf_min(i + a, l.size[in]);
-            RF_TRY(rf_transpose_box_plan(&l, caps, width, plan, i, end, i, end));
+            RF_TRY(rf_transpose_box_plan(&l, caps, shader, width, plan, i, end, i, end));
         }
         return RF_OK;
     }
     for (uint64_t i = 0; i < l.size[in]; i += a)
         for (uint64_t j = 0; j < l.size[out]; j += b)
-            RF_TRY(rf_transpose_box_plan(&l, caps, width, plan, i, rf_min(i + a, l.size[in]), j,
+            RF_TRY(rf_transpose_box_plan(&l, caps, shader, width, plan, i, rf_min(i + a, l.size[in]), j,
                                          rf_min(j + b, l.size[out])));
     return RF_OK;
 }
 
 static const rf_kernel kernels[] = {
-    { "blocks", rf_transpose_blocks_score, blocks_plan },
+    { "blocks", blocks_score, blocks_plan },
     { "strided", strided_score, strided_plan, .narrow = rf_transpose_narrow },
 };
 const rf_kernel_list rf_transpose_common = RF_KERNEL_LIST(kernels);

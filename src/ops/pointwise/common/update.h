@@ -45,10 +45,11 @@ bool rf_update_has_shadow(const rf_op_call *call);
 /* Number of tensors of the parameter's length, its shadow left out. */
 uint32_t rf_update_num_tensors(const rf_op_call *call);
 
-/* Elements of an invocation, and shaders; those that read texels are for subgroups of 8 and of 16. */
+/* Elements of an invocation, and shaders, which may read texels. */
 typedef struct rf_update_form {
     uint32_t width;
-    const rf_shader *const *shaders, *const *wide;
+    const rf_shader *const *shaders;
+    bool texels;
 } rf_update_form;
 rf_plan_fn rf_update_plan; /* the data is a form */
 extern const rf_kernel_list rf_update_common;

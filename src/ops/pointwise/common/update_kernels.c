@@ -40,14 +40,12 @@ rf_result rf_update_plan(const rf_op_call *call, const rf_device_caps *caps, con
 {
     const rf_update_form *form = data;
     const uint32_t n = rf_update_num_tensors(call);
-    const bool texels = form->wide != NULL;
-    const rf_shader *const *shaders = texels && caps->subgroup_size != 8 ? form->wide : form->shaders;
-    rf_flat_job k = { .shader = shaders[call->op->role], .width = form->width, .n_tensors = n };
+    rf_flat_job k = { .shader = form->shaders[call->op->role], .width = form->width, .n_tensors = n };
     for (uint32_t i = 0; i < n; i++) {
         const bool written = call->op->mutates >> i & 1;
         k.tensors[i].index = i;
-        k.tensors[i].write = written && !texels;
-        if (!texels) continue;
+        k.tensors[i].write = written && !form->texels;
+        if (!form->texels) continue;
         k.tensors[i].view = RF_VIEW_TEXEL_RGBA32F;
         if (!written) continue;
         k.tensors[k.n_tensors].index = i;
@@ -59,18 +57,12 @@ rf_result rf_update_plan(const rf_op_call *call, const rf_device_caps *caps, con
     return rf_flat_job_plan(&k, (uint64_t)rf_shape_count(call->in[0].shape), caps, plan);
 }
 
-static double score_u64x8(const rf_op_call *call, const rf_device_caps *caps, const void *data)
-{
-    return !caps->int64 ? RF_SCORE_NONE : caps->driver == RF_DRIVER_LAVAPIPE ? RF_SCORE_SHAPE : RF_SCORE_ANY;
-}
-
 static double score_vec4(const rf_op_call *call, const rf_device_caps *caps, const void *data)
 {
     return RF_SCORE_WIDE;
 }
 
 static const rf_kernel kernels[] = {
-    { "u64x8", score_u64x8, rf_update_plan, &(const rf_update_form){ 8, RF_UPDATE_SHADERS(_w8), NULL } },
-    { "vec4", score_vec4, rf_update_plan, &(const rf_update_form){ 4, RF_UPDATE_SHADERS(_w4), NULL } },
+    { "vec4", score_vec4, rf_update_plan, &(const rf_update_form){ 4, RF_UPDATE_SHADERS(_w4) } },
 };
 const rf_kernel_list rf_update_common = RF_KERNEL_LIST(kernels);

@@ -6,7 +6,6 @@
 #include "ops/kit.h"
 #include "ops/ops.h"
 #include "ops/pointwise/common/upsample.h"
-#include "ops/pointwise/cpu/cpu.h"
 #include "rf_shaders.h"
 
 /* ---- shapes ---- */
@@ -169,7 +168,7 @@ const rf_op rf_op_upsample2d = {
     .gradient = upsample_gradient,
     .reference = upsample_reference,
     .cost = upsample_cost,
-    .families = { &rf_upsample_common, RF_SOFTWARE(&rf_upsample_cpu) },
+    .families = { &rf_upsample_common },
 };
 
 const rf_op rf_op_upsample2d_grad = {
@@ -186,5 +185,5 @@ const rf_op rf_op_upsample2d_grad = {
     .gradient = upsample_grad_gradient,
     .reference = upsample_grad_reference,
     .cost = upsample_cost,
-    .families = { &rf_upsample_grad_common, RF_SOFTWARE(&rf_upsample_grad_cpu) },
+    .families = { &rf_upsample_grad_common },
 };

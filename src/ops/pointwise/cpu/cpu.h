@@ -6,7 +6,7 @@
 #include "graph/op.h"
 
 extern const rf_kernel_list rf_elementwise_cpu, rf_update_cpu, rf_sum_to_like_cpu;
-extern const rf_kernel_list rf_copies_cpu, rf_concat_cpu, rf_transpose_cpu;
-extern const rf_kernel_list rf_upsample_cpu, rf_upsample_grad_cpu, rf_gather_grad_cpu;
+extern const rf_kernel_list rf_copies_cpu, rf_transpose_cpu;
+extern const rf_kernel_list rf_gather_cpu, rf_gather_grad_cpu;
 
 #endif

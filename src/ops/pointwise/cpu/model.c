@@ -5,11 +5,10 @@
 /* ---- the gradient of gather: seconds ---- */
 
 #define LISTS_START 1e-4
-#define LISTS_PLACE 3e-8 /* of a part, which one invocation goes through */
-#define LISTS_SUBGROUP_PLACE 1e-8
+#define LISTS_PLACE 1e-8 /* of a part, which one subgroup goes through */
 #define LISTS_BYTE 1e-10
 
-double rf_gather_lists_seconds(bool by_subgroups, double part, double bytes)
+double rf_gather_lists_seconds(double part, double bytes)
 {
-    return LISTS_START + part * (by_subgroups ? LISTS_SUBGROUP_PLACE : LISTS_PLACE) + bytes * LISTS_BYTE;
+    return LISTS_START + part * LISTS_PLACE + bytes * LISTS_BYTE;
 }

@@ -3,10 +3,7 @@
 #ifndef RF_OPS_POINTWISE_CPU_MODEL_H
 #define RF_OPS_POINTWISE_CPU_MODEL_H
 
-#include <stdbool.h>
-
-/* The gradient of gather by lists, which subgroups make, or single invocations. `part`: places of a list's part;
- * `bytes`: of dx and dy. */
-double rf_gather_lists_seconds(bool by_subgroups, double part, double bytes);
+/* The gradient of gather by lists. `part`: places of a list's part; `bytes`: of dx and dy. */
+double rf_gather_lists_seconds(double part, double bytes);
 
 #endif

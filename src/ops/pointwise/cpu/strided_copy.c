@@ -29,20 +29,18 @@ static bool fits_texels(const rf_box_copy *copy, const rf_device_caps *caps)
 
 static rf_result plan_copy(const rf_box_copy *copy, const rf_device_caps *caps, rf_kernel_plan *plan)
 {
-    static const rf_shader *const shaders[2][4][2] = {
-        { [TEXELS_OF_FOUR] = { &rf_shader_slice_texel8, &rf_shader_slice_texel16 },
-          [TEXELS_IN_PAIRS] = { &rf_shader_slice_eights8, &rf_shader_slice_eights16 },
-          [TEXELS_OF_ONE] = { &rf_shader_slice_ones8, &rf_shader_slice_ones16 } },
-        { [TEXELS_OF_FOUR] = { &rf_shader_slice_grad_texel8, &rf_shader_slice_grad_texel16 },
-          [TEXELS_IN_PAIRS] = { &rf_shader_slice_grad_eights8, &rf_shader_slice_grad_eights16 } },
+    static const rf_shader *const shaders[2][4] = {
+        { [TEXELS_OF_FOUR] = &rf_shader_slice_texel,
+          [TEXELS_IN_PAIRS] = &rf_shader_slice_eights,
+          [TEXELS_OF_ONE] = &rf_shader_slice_ones },
+        { [TEXELS_OF_FOUR] = &rf_shader_slice_grad_texel, [TEXELS_IN_PAIRS] = &rf_shader_slice_grad_eights },
     };
     static const uint32_t widths[] = { 0, 4, 8, 1 }, items[] = { 1, 2, 4, 4 }; /* of an item; of an invocation */
     const rf_box_layout l = rf_box_layout_of(copy);
     const rf_box_chunk all = { &l, l.rank, l.first, 0 };
     if (rf_box_count(&l, l.rank) == 0) return RF_OK;
     const texel_way way = way_of(copy, &l, caps);
-    rf_dispatch *d =
-        rf_box_chunk_plan(copy, &all, shaders[copy->scatter][way][caps->subgroup_size != 8], widths[way], caps, plan);
+    rf_dispatch *d = rf_box_chunk_plan(copy, &all, shaders[copy->scatter][way], widths[way], caps, plan);
     if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
     d->bind[0].view = way == TEXELS_OF_ONE ? RF_VIEW_TEXEL_R32F : RF_VIEW_TEXEL_RGBA32F;
     rf_dispatch_items(d, caps, rf_div_up(d->push[0], items[way]));
@@ -69,7 +67,7 @@ rf_result rf_copies_texels_plan(const rf_op_call *call, const rf_device_caps *ca
     return RF_OK;
 }
 
-bool rf_copies_texels_narrow(const rf_op_call *call, const rf_device_caps *caps)
+bool rf_copies_texels_narrow(const rf_op_call *call, const rf_device_caps *caps, const void *data)
 {
-    return rf_texels_narrow(call, caps) && rf_copies_narrow(call, caps);
+    return rf_texels_narrow(call, caps, data) && rf_copies_narrow(call, caps, data);
 }

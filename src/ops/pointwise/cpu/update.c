@@ -3,7 +3,7 @@
 #include "ops/kit.h"
 #include "ops/pointwise/cpu/kernels.h"
 
-/* See rf_elementwise_texel_score(). */
+/* As rf_elementwise_texel_score(). */
 double rf_update_texels_score(const rf_op_call *call, const rf_device_caps *caps, const void *data)
 {
     const uint64_t count = (uint64_t)rf_shape_count(call->in[0].shape), chunk = rf_flat_chunk(caps, sizeof(float));

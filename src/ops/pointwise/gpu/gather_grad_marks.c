@@ -85,7 +85,7 @@ double rf_gather_marks_score(const rf_op_call *call, const rf_device_caps *caps,
 }
 
 /* Fours of 16 bits; results that several dispatches add to are rounded once, by what converts them. */
-bool rf_gather_marks_narrow(const rf_op_call *call, const rf_device_caps *caps)
+bool rf_gather_marks_narrow(const rf_op_call *call, const rf_device_caps *caps, const void *data)
 {
     const rf_gather_shape all = rf_gather_shape_of(call->attr, &call->in[2].shape, &call->in[1].shape);
     const rf_gather_shape size = size_of(&all, caps);

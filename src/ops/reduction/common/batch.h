@@ -15,9 +15,8 @@ typedef struct rf_batch_form {
     int score;
     const rf_shader *sums, *products;
     bool texels;
-    /* By role, for subgroups of 8 and of 16: the workgroup that comes last puts the slices together. NULL: none does.
-     */
-    const rf_shader *joined[RF_BATCH_ROLES][2];
+    /* By role: the workgroup that comes last puts the slices together. NULL: none does. */
+    const rf_shader *joined[RF_BATCH_ROLES];
 } rf_batch_form;
 rf_score_fn rf_batch_score;
 rf_plan_fn rf_batch_plan;

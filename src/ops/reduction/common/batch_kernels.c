@@ -50,8 +50,8 @@ static bool make_slicing(const rf_op_call *call, const rf_device_caps *caps, con
         s->chunk = most_rows / s->slice * s->slice;
     }
     s->slices = rf_div_up(s->rows, s->slice);
-    s->joined = form->joined[0][0] && caps->driver == RF_DRIVER_LAVAPIPE && rf_flat_texels(caps) &&
-                s->chunk == s->rows && (s->lists * s->slices + OF_COLUMN) * s->columns <= MOST_JOINED;
+    s->joined = form->joined[0] && caps->driver == RF_DRIVER_LAVAPIPE && rf_flat_texels(caps) && s->chunk == s->rows &&
+                (s->lists * s->slices + OF_COLUMN) * s->columns <= MOST_JOINED;
     return s->slices <= most_slices && s->slice <= rf_loop_limit(caps) / 2;
 }
 
@@ -93,9 +93,7 @@ static rf_result add_chunk(const rf_op_call *call, const rf_device_caps *caps, c
 {
     const rf_batch_end end = rf_batch_end_of(call);
     const bool products = end.products;
-    const rf_shader *shader = s->joined  ? form->joined[call->op->role][caps->subgroup_size != 8]
-                              : products ? form->products
-                                         : form->sums;
+    const rf_shader *shader = s->joined ? form->joined[call->op->role] : products ? form->products : form->sums;
     const uint64_t rows = rf_min(s->chunk, s->rows - first), slices = rf_div_up(rows, s->slice);
     const uint64_t columns = s->columns / s->width;
     uint64_t loops = s->slice + 4;
@@ -173,7 +171,7 @@ rf_result rf_batch_plan(const rf_op_call *call, const rf_device_caps *caps, cons
 }
 
 /* The means are f32. */
-bool rf_batch_narrow(const rf_op_call *call, const rf_device_caps *caps)
+bool rf_batch_narrow(const rf_op_call *call, const rf_device_caps *caps, const void *data)
 {
     return call->op->role == RF_BATCH_MOMENTS || call->in[2].dtype == RF_F32;
 }

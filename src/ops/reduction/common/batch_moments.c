@@ -183,7 +183,7 @@ const rf_op rf_op_batch_moments = {
     .gradient = moments_gradient,
     .reference = moments_reference,
     .cost = batch_cost,
-    .families = { &rf_batch_common, RF_SOFTWARE(&rf_batch_cpu), &rf_batch_gpu },
+    .families = { &rf_batch_common, RF_SOFTWARE(&rf_batch_cpu), RF_GPU(&rf_batch_gpu) },
 };
 
 static const rf_attr_field averages_fields[] = { RF_ATTR_NUMBER(rf_batch_averages_attr, epsilon),
@@ -205,7 +205,7 @@ const rf_op rf_op_batch_averages = {
     .infer = averages_infer,
     .reference = averages_reference,
     .cost = batch_cost,
-    .families = { &rf_batch_common, RF_SOFTWARE(&rf_batch_cpu), &rf_batch_gpu },
+    .families = { &rf_batch_common, RF_SOFTWARE(&rf_batch_cpu), RF_GPU(&rf_batch_gpu) },
 };
 
 static const rf_attr_field sums_fields[] = { RF_ATTR_NUMBER(rf_batch_sums_attr, epsilon),
@@ -225,5 +225,5 @@ const rf_op rf_op_batch_sums = {
     .infer = sums_infer,
     .reference = sums_reference,
     .cost = batch_cost,
-    .families = { &rf_batch_common, RF_SOFTWARE(&rf_batch_cpu), &rf_batch_gpu },
+    .families = { &rf_batch_common, RF_SOFTWARE(&rf_batch_cpu), RF_GPU(&rf_batch_gpu) },
 };

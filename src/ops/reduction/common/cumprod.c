@@ -2,7 +2,6 @@
 /* Cumulative products along the last dimension, and the linear recurrence that their second gradient is made of. */
 #include "ops/ops.h"
 #include "ops/reduction/common/scan.h"
-#include "ops/reduction/cpu/cpu.h"
 #include "rf_shaders.h"
 
 #include <math.h>
@@ -120,7 +119,18 @@ static rf_scan recurrence_scan(const rf_op_call *call)
                       .reverse = attr->reverse };
 }
 
-static const rf_kernel cumprod_kernels[] = { RF_SCAN_KERNELS(rf_cumprod_scan) };
+static rf_scan cumprod_scan(const rf_op_call *call)
+{
+    const rf_cumprod_attr *attr = call->attr;
+    return (rf_scan){ .row = &rf_shader_cumprod,
+                      .totals = &rf_shader_cumprod_totals,
+                      .blocked = &rf_shader_cumprod_blocked,
+                      .total_words = 2,
+                      .exclusive = attr->exclusive,
+                      .reverse = attr->reverse };
+}
+
+static const rf_kernel cumprod_kernels[] = { RF_SCAN_KERNELS(cumprod_scan) };
 static const rf_kernel recurrence_kernels[] = { RF_SCAN_KERNELS(recurrence_scan) };
 
 /* ---- the ops ---- */
@@ -141,7 +151,7 @@ const rf_op rf_op_cumprod = {
     .gradient = cumprod_gradient,
     .reference = cumprod_reference,
     .cost = cumprod_cost,
-    RF_KERNELS_AND(cumprod_kernels, RF_SOFTWARE(&rf_cumprod_cpu)),
+    RF_KERNELS(cumprod_kernels),
 };
 
 static const rf_attr_field recurrence_fields[] = { RF_ATTR_FLAG(rf_recurrence_attr, reverse) };

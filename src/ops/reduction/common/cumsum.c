@@ -2,7 +2,6 @@
 /* Cumulative sums along the last dimension. */
 #include "ops/ops.h"
 #include "ops/reduction/common/scan.h"
-#include "ops/reduction/cpu/cpu.h"
 #include "rf_shaders.h"
 
 /* ---- host side ---- */
@@ -54,7 +53,18 @@ static rf_cost cumsum_cost(const rf_op_call *call)
 
 /* ---- kernels ---- */
 
-static const rf_kernel cumsum_kernels[] = { RF_SCAN_KERNELS(rf_cumsum_scan) };
+static rf_scan cumsum_scan(const rf_op_call *call)
+{
+    const rf_cumsum_attr *attr = call->attr;
+    return (rf_scan){ .row = &rf_shader_cumsum,
+                      .totals = &rf_shader_cumsum_totals,
+                      .blocked = &rf_shader_cumsum_blocked,
+                      .total_words = 1,
+                      .exclusive = attr->exclusive,
+                      .reverse = attr->reverse };
+}
+
+static const rf_kernel cumsum_kernels[] = { RF_SCAN_KERNELS(cumsum_scan) };
 
 /* ---- the op ---- */
 
@@ -74,5 +84,5 @@ const rf_op rf_op_cumsum = {
     .gradient = cumsum_gradient,
     .reference = cumsum_reference,
     .cost = cumsum_cost,
-    RF_KERNELS_AND(cumsum_kernels, RF_SOFTWARE(&rf_cumsum_cpu)),
+    RF_KERNELS(cumsum_kernels),
 };

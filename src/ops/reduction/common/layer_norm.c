@@ -214,7 +214,7 @@ const rf_op rf_op_layer_norm = {
     .gradient = norm_gradient,
     .reference = norm_reference,
     .cost = norm_cost,
-    .families = { &rf_layer_norm_common, RF_SOFTWARE(&rf_layer_norm_cpu), &rf_layer_norm_gpu },
+    .families = { &rf_layer_norm_common, RF_SOFTWARE(&rf_layer_norm_cpu), RF_GPU(&rf_layer_norm_gpu) },
 };
 
 const rf_op rf_op_layer_norm_grad = {
@@ -231,5 +231,5 @@ const rf_op rf_op_layer_norm_grad = {
     .infer = grad_infer,
     .reference = grad_reference,
     .cost = norm_cost,
-    .families = { &rf_layer_norm_common, RF_SOFTWARE(&rf_layer_norm_cpu), &rf_layer_norm_gpu },
+    .families = { &rf_layer_norm_common, RF_SOFTWARE(&rf_layer_norm_cpu), RF_GPU(&rf_layer_norm_gpu) },
 };

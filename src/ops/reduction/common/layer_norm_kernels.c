@@ -26,43 +26,29 @@ static void add_tensors(const rf_op_call *call, bool texels, rf_row_job *job)
         if (rows[grad] >> i & 1) job->tensors[i].view = RF_VIEW_TEXEL_RGBA32F;
 }
 
-/* Subgroups that hold rows take several where there are many, and read gamma and beta once for all of them. */
-static uint32_t rows_each(const rf_row_form *form, uint64_t rows)
-{
-    if (form->way != RF_ROW_HELD || rows < 128) return 1;
-    return rows >= 512 ? 8 : 2;
-}
-
 bool rf_layer_norm_job(const rf_op_call *call, const rf_device_caps *caps, const void *data, rf_row_job *job)
 {
     const rf_row_form *form = data;
     const rf_layer_norm_attr *attr = call->attr;
-    const uint64_t columns = rf_desc_columns(&call->in[0]), rows = rf_desc_rows(&call->in[0]);
+    const uint64_t columns = rf_desc_columns(&call->in[0]);
     if (!rf_row_form_fits(form, caps, columns)) return false;
     /* Tensors that are the same for all rows are bound whole. */
     if (form->texels && (!rf_flat_texels(caps) || columns / 4 > caps->max_texel_elements)) return false;
-    *job = (rf_row_job){ .shader = rf_row_form_shader(form, call, caps),
+    *job = (rf_row_job){ .shader = form->shaders[call->op->role],
                          .local = rf_local_size(caps, caps->is_cpu ? 16 : 64),
-                         .rows = rows,
+                         .rows = rf_desc_rows(&call->in[0]),
                          .n_spec = 3,
                          .spec = { attr->rms, attr->scale, attr->center } };
-    /* The last member is there for those shaders alone that hold rows. */
-    const rf_push_layer_norm_held push = { .columns = (uint32_t)columns,
-                                           .epsilon = attr->epsilon,
-                                           .rows_each = rows_each(form, rows) };
+    const rf_push_layer_norm push = { .columns = (uint32_t)columns, .epsilon = attr->epsilon };
     RF_ROW_JOB_PUSH(job, push, rows);
     add_tensors(call, form->texels, job);
     if (form->fours && !form->texels) job->spec[job->n_spec++] = rf_row_job_types(job, call, caps);
     rf_row_form_share(form, caps, columns, 3, job);
-    if (form->way == RF_ROW_HELD) {
-        job->threads_per_row /= push.rows_each;
-        job->loops = push.rows_each + 1;
-    }
     return true;
 }
 
 /* Tensors with one number a row stay f32. */
-bool rf_layer_norm_narrow(const rf_op_call *call, const rf_device_caps *caps)
+bool rf_layer_norm_narrow(const rf_op_call *call, const rf_device_caps *caps, const void *data)
 {
     return call->op->role != RF_LAYER_NORM_GRAD || (call->in[2].dtype == RF_F32 && call->in[3].dtype == RF_F32);
 }

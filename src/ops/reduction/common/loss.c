@@ -6,7 +6,6 @@
  */
 #include "ops/reduction/common/loss.h"
 #include "ops/ops.h"
-#include "ops/reduction/cpu/cpu.h"
 #include "ops/scalar.h"
 
 #include <math.h>
@@ -291,7 +290,7 @@ static int64_t class_choices(const rf_op_call *call)
         .absorb_sibling = absorb_,                                                                                     \
         .reference = reference_,                                                                                       \
         .cost = loss_cost,                                                                                             \
-        .families = { &rf_loss_common, RF_SOFTWARE(&rf_loss_cpu) },                                                    \
+        .families = { &rf_loss_common },                                                                               \
     }
 LOSS_OP(sparse_crossentropy, RF_LOSS_SPARSE, 2, class_choices, loss_infer, sparse_gradient, NULL, loss_reference);
 LOSS_OP(sparse_crossentropy_grad, RF_LOSS_SPARSE, 3, NULL, loss_grad_infer, NULL, rf_loss_absorb, loss_grad_reference);

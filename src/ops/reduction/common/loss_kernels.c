@@ -33,13 +33,11 @@ bool rf_loss_job(const rf_op_call *call, const rf_device_caps *caps, const void 
     const rf_row_form *form = data;
     const rf_loss_attr *attr = rf_loss_attr_of(call);
     const uint64_t columns = rf_desc_columns(&call->in[1]);
-    const bool dense = is_dense(call), grad = call->n_in == 3, both = call->n_out > 1, held = form->way == RF_ROW_HELD;
+    const bool dense = is_dense(call), grad = call->n_in == 3, both = call->n_out > 1;
     /* For the maximum, for the sum; dense labels are summed as well; gradients are written in a walk of their own. */
     const uint32_t passes = 2u + dense + grad + both;
-    if (held && (dense || !attr->from_logits)) return false;
     if (!rf_row_form_fits(form, caps, columns)) return false;
-    const rf_shader *const *shaders = form->wide && caps->subgroup_size != 8 ? form->wide : form->shaders;
-    *job = (rf_row_job){ .shader = shaders[3 * dense + grad + both],
+    *job = (rf_row_job){ .shader = form->shaders[3 * dense + grad + both],
                          .local = rf_local_size(caps, caps->is_cpu ? 16 : 64),
                          .rows = rf_desc_rows(&call->in[1]),
                          .n_spec = 3, /* all of crossentropy.comp's, wanted or not */
@@ -47,19 +45,14 @@ bool rf_loss_job(const rf_op_call *call, const rf_device_caps *caps, const void 
     const rf_push_crossentropy push = { .columns = (uint32_t)columns, .numerator = attr->numerator };
     RF_ROW_JOB_PUSH(job, push, rows);
     add_tensors(call, job);
-    if (!held) {
-        job->spec[job->n_spec++] = attr->total == RF_TOTAL_QUOTIENT;
-        job->spec[job->n_spec++] = rf_row_job_types(job, call, caps);
-    }
+    job->spec[job->n_spec++] = attr->total == RF_TOTAL_QUOTIENT;
+    job->spec[job->n_spec++] = rf_row_job_types(job, call, caps);
     rf_row_form_share(form, caps, columns, passes, job);
-    if (!held) return true;
-    job->tensors[1].view = RF_VIEW_TEXEL_RGBA32F;
-    rf_row_job_texels(job, caps, RF_SCORE_SHAPE);
     return true;
 }
 
 /* Two gradients are a word, and what flows in is read as f32. */
-bool rf_loss_narrow(const rf_op_call *call, const rf_device_caps *caps)
+bool rf_loss_narrow(const rf_op_call *call, const rf_device_caps *caps, const void *data)
 {
     const bool grad = call->n_in == 3;
     return !grad ||

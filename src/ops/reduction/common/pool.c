@@ -4,7 +4,6 @@
 
 #include "ops/linear/common/conv2d.h"
 #include "ops/reduction/common/pool.h"
-#include "ops/reduction/cpu/cpu.h"
 #include "ops/scalar.h"
 
 /* ---- inference ---- */
@@ -252,7 +251,7 @@ const rf_op rf_op_max_pool2d = {
     .gradient = max_pool_gradient,
     .reference = max_pool_reference,
     .cost = pool_cost,
-    .families = { &rf_max_pool_common, RF_SOFTWARE(&rf_max_pool_cpu) },
+    .families = { &rf_max_pool_common },
 };
 
 /* The kernels find the maxima again instead of reading y: less memory traffic, and y can be freed earlier. */
@@ -269,7 +268,7 @@ const rf_op rf_op_max_pool2d_grad = {
     .reference = max_pool_grad_reference,
     .cost = pool_cost,
     .absorb_consumer = absorb_relu_grad,
-    .families = { &rf_max_pool_grad_common, RF_SOFTWARE(&rf_max_pool_grad_cpu) },
+    .families = { &rf_max_pool_grad_common },
 };
 
 const rf_op rf_op_avg_pool2d = {
@@ -283,7 +282,7 @@ const rf_op rf_op_avg_pool2d = {
     .gradient = avg_pool_gradient,
     .reference = avg_pool_reference,
     .cost = pool_cost,
-    .families = { &rf_avg_pool_common, RF_SOFTWARE(&rf_avg_pool_cpu) },
+    .families = { &rf_avg_pool_common },
 };
 
 const rf_op rf_op_avg_pool2d_grad = {
@@ -298,5 +297,5 @@ const rf_op rf_op_avg_pool2d_grad = {
     .infer = pool_grad_infer,
     .reference = avg_pool_grad_reference,
     .cost = pool_cost,
-    .families = { &rf_avg_pool_grad_common, RF_SOFTWARE(&rf_avg_pool_grad_cpu) },
+    .families = { &rf_avg_pool_grad_common },
 };

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "ops/reduction/common/pool.h"
+#include "rf_shaders.h"
 
 /* Larger images would leave the range in which the shaders' division by reciprocals is exact. */
 #define MAX_IMAGE_VECTORS (1u << 22)
@@ -16,7 +17,32 @@
 #define MAX_FIXED_SIDE 16
 #define MAX_FIXED_SIDE_FEW_REGISTERS 4
 
-static bool pool_fits(const rf_pool_form *v, const rf_pool_geometry *p)
+/* An invocation makes one of these. */
+typedef enum pool_walk { WALK_WINDOWS, WALK_ELEMENTS, WALK_QUADS /* 2 x 2 elements */ } pool_walk;
+typedef enum pool_needs {
+    NEEDS_NOTHING,
+    NEEDS_SEPARATE, /* windows that do not overlap */
+    NEEDS_2X2,      /* windows of 2 x 2 side by side, no padding */
+} pool_needs;
+/* An invocation loops over one of these. */
+typedef enum pool_loop {
+    LOOPS_NONE,
+    LOOPS_WINDOW,
+    LOOPS_COVERING, /* the windows that cover an element */
+    LOOPS_BOTH,     /* all elements of each of them */
+    LOOPS_CELL,     /* a window, then what lies between it and the next */
+} pool_loop;
+typedef struct pool_form {
+    const rf_shader *shader;
+    pool_walk walk;
+    pool_loop loops;
+    uint32_t vector;
+    pool_needs needs;
+    int score;
+    bool fixed; /* made for windows and strides that are specialization constants */
+} pool_form;
+
+static bool pool_fits(const pool_form *v, const rf_pool_geometry *p)
 {
     if (p->channels % v->vector != 0) return false;
     switch (v->needs) {
@@ -50,7 +76,7 @@ static uint64_t cell_side(int64_t size, int64_t out_size, int64_t stride, int64_
     return (uint64_t)(last > stride ? last : stride);
 }
 
-static uint64_t pool_loops(const rf_pool_form *v, const rf_pool_geometry *p)
+static uint64_t pool_loops(const pool_form *v, const rf_pool_geometry *p)
 {
     const uint64_t window = area_loops((uint64_t)p->window[0], (uint64_t)p->window[1]);
     const uint64_t windows = area_loops(count_covering(p, 0), count_covering(p, 1));
@@ -111,21 +137,17 @@ static uint64_t image_bytes(const rf_tensor_desc *desc, const rf_pool_geometry *
     return rf_tensor_bytes(desc) / (uint64_t)p->images;
 }
 
-bool rf_pool_is_narrow(const rf_op_call *call)
+/* All that is read and written is stored in 16 bits. */
+static bool is_narrow(const rf_op_call *call)
 {
     for (uint32_t i = 0; i < call->n_in; i++)
         if (!(call->op->shape_only >> i & 1) && !rf_dtype_is_narrow(call->in[i].dtype)) return false;
     return rf_dtype_is_narrow(call->out[0].dtype);
 }
 
-bool rf_pool_narrow(const rf_op_call *call, const rf_device_caps *caps)
+static bool pool_narrow(const rf_op_call *call, const rf_device_caps *caps, const void *data)
 {
-    return rf_pool_is_narrow(call);
-}
-
-bool rf_pool_texels_narrow(const rf_op_call *call, const rf_device_caps *caps)
-{
-    return rf_pool_is_narrow(call) && rf_texels_narrow(call, caps);
+    return is_narrow(call);
 }
 
 /* Makes the type part of the pipeline: constant 5. */
@@ -135,10 +157,9 @@ static void fix_type(const rf_op_call *call, const rf_device_caps *caps, rf_row_
     job->spec[job->n_spec++] = rf_type_word(call->out[0].dtype, caps);
 }
 
-bool rf_pool_job(const rf_op_call *call, const rf_device_caps *caps, const void *data, rf_row_job *job)
+static bool pool_job(const rf_op_call *call, const rf_device_caps *caps, const void *data, rf_row_job *job)
 {
-    const rf_pool_form *v = data;
-    if (v->wide && !rf_flat_texels(caps)) return false;
+    const pool_form *v = data;
     rf_pool_geometry p;
     const rf_op_call wide = rf_call_widened(call);
     if (rf_pool_geometry_make(call->op->name, call->attr, &wide.in[rf_pool_x_input(call)], &p) != RF_OK) return false;
@@ -147,18 +168,13 @@ bool rf_pool_job(const rf_op_call *call, const rf_device_caps *caps, const void 
     const uint64_t loops = pool_loops(v, &p);
     if (!pool_fits(v, &p) || loops > rf_loop_limit(caps)) return false;
     if (v->loops == LOOPS_BOTH && loops > MAX_GATHER_LOOPS) return false;
-    const rf_shader *shader = v->wide && caps->subgroup_size == 16 ? v->wide : v->shader;
-    if (!image_job(&p, caps, shader, loops, rows, columns, v->vector, job)) return false;
+    if (!image_job(&p, caps, v->shader, loops, rows, columns, v->vector, job)) return false;
     if (v->fixed) fix_sides(&p, caps, job);
-    if (rf_pool_is_narrow(call)) fix_type(call, caps, job);
+    if (is_narrow(call)) fix_type(call, caps, job);
     for (uint32_t i = 0; i < call->n_in; i++)
         if (!(call->op->shape_only & 1u << i)) rf_row_job_tensor(job, RF_BIND_INPUT, i, image_bytes(&call->in[i], &p));
-    for (uint32_t i = 0; v->texel && i < job->n_tensors; i++) job->tensors[i].view = RF_VIEW_TEXEL_RGBA32F;
     rf_row_job_tensor(job, RF_BIND_OUTPUT, 0, image_bytes(&call->out[0], &p));
     job->score = v->score;
-    /* Texel views gain where the driver makes single loads of vectors only; not when they are so small that a call
-     * becomes many dispatches. */
-    if (v->texel) rf_row_job_texels(job, caps, v->score);
     return true;
 }
 
@@ -323,8 +339,15 @@ static rf_result max_grad_sides_plan(const rf_op_call *call, const rf_device_cap
 
 /* ---- small windows that overlap: where each one's maximum is, then who has it ---- */
 
-static bool places_jobs(const rf_op_call *call, const rf_device_caps *caps, const rf_pool_places *v,
-                        rf_pool_geometry *p, rf_row_job jobs[2])
+/* Shaders of the two steps. */
+typedef struct pool_places {
+    const rf_shader *windows, *grad;
+    uint32_t vector;
+    int score;
+} pool_places;
+
+static bool places_jobs(const rf_op_call *call, const rf_device_caps *caps, const pool_places *v, rf_pool_geometry *p,
+                        rf_row_job jobs[2])
 {
     if (rf_pool_geometry_make(call->op->name, call->attr, &call->in[1], p) != RF_OK) return false;
     const uint64_t window = area_loops((uint64_t)p->window[0], (uint64_t)p->window[1]);
@@ -339,29 +362,24 @@ static bool places_jobs(const rf_op_call *call, const rf_device_caps *caps, cons
     rf_row_job_tensor(&jobs[0], RF_BIND_INPUT, 1, x_bytes);
     rf_row_job_tensor(&jobs[0], RF_BIND_WORKSPACE, 0, window_bytes);
     gather_tensors(&jobs[1], window_bytes, x_bytes, 0);
-    for (uint32_t i = 0; v->texel && i < 3; i++) jobs[1].tensors[i].view = RF_VIEW_TEXEL_RGBA32F;
-    if (v->texel) jobs[0].tensors[0].view = RF_VIEW_TEXEL_RGBA32F;
     return true;
 }
 
-double rf_pool_places_score(const rf_op_call *call, const rf_device_caps *caps, const void *data)
+static double places_score(const rf_op_call *call, const rf_device_caps *caps, const void *data)
 {
-    const rf_pool_places *v = data;
+    const pool_places *v = data;
     rf_pool_geometry p;
     rf_row_job jobs[2];
     if (!places_jobs(call, caps, v, &p, jobs)) return RF_SCORE_NONE;
     const uint64_t windows = rf_row_job_chunk(&jobs[0], caps), elements = rf_row_job_chunk(&jobs[1], caps);
     if (windows == 0 || elements == 0) return RF_SCORE_NONE;
-    const bool is_cut = windows < jobs[0].rows || elements < jobs[1].rows;
-    if (v->texel && (caps->driver != RF_DRIVER_LAVAPIPE || is_cut)) return RF_SCORE_RESERVE;
     /* Where windows lie apart, each has its elements to itself, and one walk over it does. */
     return p.stride[0] >= p.window[0] && p.stride[1] >= p.window[1] ? RF_SCORE_RESERVE : v->score;
 }
 
-rf_result rf_pool_places_plan(const rf_op_call *call, const rf_device_caps *caps, const void *data,
-                              rf_kernel_plan *plan)
+static rf_result places_plan(const rf_op_call *call, const rf_device_caps *caps, const void *data, rf_kernel_plan *plan)
 {
-    const rf_pool_places *v = data;
+    const pool_places *v = data;
     rf_pool_geometry p;
     rf_row_job jobs[2];
     if (!places_jobs(call, caps, v, &p, jobs))
@@ -374,15 +392,15 @@ rf_result rf_pool_places_plan(const rf_op_call *call, const rf_device_caps *caps
 
 /* ---- the kernels ---- */
 
-#define FORM(text, ...) RF_ROW_KERNEL(text, rf_pool_job, &(const rf_pool_form){ __VA_ARGS__ })
+#define FORM(text, ...) RF_ROW_KERNEL(text, pool_job, &(const pool_form){ __VA_ARGS__ })
 
 static const rf_kernel max_pool[] = {
     { FORM("any", &rf_shader_pool_max, WALK_WINDOWS, LOOPS_WINDOW, 1, NEEDS_NOTHING, RF_SCORE_ANY) },
     { FORM("vec4", &rf_shader_pool_max_vec4, WALK_WINDOWS, LOOPS_WINDOW, 4, NEEDS_NOTHING, RF_SCORE_WIDE,
            .fixed = true),
-      .narrow = rf_pool_narrow },
+      .narrow = pool_narrow },
     { FORM("2x2", &rf_shader_pool_max_2x2, WALK_WINDOWS, LOOPS_NONE, 4, NEEDS_2X2, RF_SCORE_EXACT),
-      .narrow = rf_pool_narrow },
+      .narrow = pool_narrow },
     { "sides", sides_score, sides_plan, &(const sides_form){ false, &rf_shader_pool_max, &rf_shader_pool_max_vec4 } },
 };
 const rf_kernel_list rf_max_pool_common = RF_KERNEL_LIST(max_pool);
@@ -391,20 +409,19 @@ static const rf_kernel max_pool_grad[] = {
     { FORM("gather", &rf_shader_pool_max_grad_gather, WALK_ELEMENTS, LOOPS_BOTH, 1, NEEDS_NOTHING, RF_SCORE_ANY) },
     { FORM("gather_vec4", &rf_shader_pool_max_grad_gather_vec4, WALK_ELEMENTS, LOOPS_BOTH, 4, NEEDS_NOTHING,
            RF_SCORE_WIDE),
-      .narrow = rf_pool_narrow },
+      .narrow = pool_narrow },
     { FORM("cells", &rf_shader_pool_max_grad_cells, WALK_WINDOWS, LOOPS_CELL, 1, NEEDS_SEPARATE, RF_SCORE_WIDE) },
     { FORM("cells_vec4", &rf_shader_pool_max_grad_cells_vec4, WALK_WINDOWS, LOOPS_CELL, 4, NEEDS_SEPARATE,
            RF_SCORE_SHAPE),
-      .narrow = rf_pool_narrow },
+      .narrow = pool_narrow },
     { FORM("2x2", &rf_shader_pool_max_grad_2x2, WALK_QUADS, LOOPS_NONE, 4, NEEDS_2X2, RF_SCORE_EXACT),
-      .narrow = rf_pool_narrow },
+      .narrow = pool_narrow },
     { "sides", max_grad_sides_score, max_grad_sides_plan },
-    { "places", rf_pool_places_score, rf_pool_places_plan,
-      &(const rf_pool_places){ &rf_shader_pool_max_places_windows, &rf_shader_pool_max_places_grad, 1, false,
-                               RF_SCORE_WIDE } },
-    { "places_vec4", rf_pool_places_score, rf_pool_places_plan,
-      &(const rf_pool_places){ &rf_shader_pool_max_places_windows_vec4, &rf_shader_pool_max_places_grad_vec4, 4, false,
-                               RF_SCORE_SHAPE } },
+    { "places", places_score, places_plan,
+      &(const pool_places){ &rf_shader_pool_max_places_windows, &rf_shader_pool_max_places_grad, 1, RF_SCORE_WIDE } },
+    { "places_vec4", places_score, places_plan,
+      &(const pool_places){ &rf_shader_pool_max_places_windows_vec4, &rf_shader_pool_max_places_grad_vec4, 4,
+                            RF_SCORE_SHAPE } },
 };
 const rf_kernel_list rf_max_pool_grad_common = RF_KERNEL_LIST(max_pool_grad);
 
@@ -412,7 +429,7 @@ static const rf_kernel avg_pool[] = {
     { FORM("any", &rf_shader_pool_avg, WALK_WINDOWS, LOOPS_WINDOW, 1, NEEDS_NOTHING, RF_SCORE_ANY) },
     { FORM("vec4", &rf_shader_pool_avg_vec4, WALK_WINDOWS, LOOPS_WINDOW, 4, NEEDS_NOTHING, RF_SCORE_WIDE,
            .fixed = true),
-      .narrow = rf_pool_narrow },
+      .narrow = pool_narrow },
     { "sides", sides_score, sides_plan, &(const sides_form){ false, &rf_shader_pool_avg, &rf_shader_pool_avg_vec4 } },
 };
 const rf_kernel_list rf_avg_pool_common = RF_KERNEL_LIST(avg_pool);
@@ -421,7 +438,7 @@ static const rf_kernel avg_pool_grad[] = {
     { FORM("any", &rf_shader_pool_avg_grad, WALK_ELEMENTS, LOOPS_COVERING, 1, NEEDS_NOTHING, RF_SCORE_ANY) },
     { FORM("vec4", &rf_shader_pool_avg_grad_vec4, WALK_ELEMENTS, LOOPS_COVERING, 4, NEEDS_NOTHING, RF_SCORE_WIDE,
            .fixed = true),
-      .narrow = rf_pool_narrow },
+      .narrow = pool_narrow },
     { "sides", sides_score, sides_plan,
       &(const sides_form){ true, &rf_shader_pool_avg_grad, &rf_shader_pool_avg_grad_vec4 } },
 };

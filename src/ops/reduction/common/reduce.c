@@ -192,7 +192,7 @@ const rf_op rf_op_reduce = {
     .gradient = reduce_gradient,
     .reference = reduce_reference,
     .cost = reduce_cost,
-    .families = { &rf_reduce_common, RF_SOFTWARE(&rf_reduce_cpu), &rf_reduce_gpu },
+    .families = { &rf_reduce_common, RF_SOFTWARE(&rf_reduce_cpu), RF_GPU(&rf_reduce_gpu) },
 };
 
 /* ---- mean_scale: an op because the counts change with the batch, and a constant would not ---- */

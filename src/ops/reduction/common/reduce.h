@@ -37,12 +37,9 @@ typedef struct rf_reduce_form {
     uint32_t slice_multiple, min_slice; /* slice lengths: multiples of the first, at least about the second */
     uint32_t cpu_target, gpu_target;    /* slice until so many invocations (workgroups) are busy */
     bool tail;                          /* the shader has a second view of the input at binding 2 */
-    bool texel;                         /* binding 0 is a texel buffer */
-    const rf_shader *whole[2];          /* adds up slices as well: for subgroups of 8 and of 16 */
-    const rf_shader *lanes[2];          /* its subgroups share rows */
+    const rf_shader *whole;             /* adds up slices as well: of forms whose binding 0 is a texel buffer */
 } rf_reduce_form;
-extern const rf_reduce_form rf_reduce_any, rf_reduce_columns, rf_reduce_columns_texel, rf_reduce_rows,
-    rf_reduce_rows_texel, rf_reduce_tree;
+extern const rf_reduce_form rf_reduce_any, rf_reduce_columns, rf_reduce_rows, rf_reduce_tree;
 rf_score_fn rf_reduce_any_score, rf_reduce_columns_score, rf_reduce_rows_score, rf_reduce_tree_score;
 rf_plan_fn rf_reduce_plan;
 extern const rf_kernel_list rf_reduce_common;

@@ -30,15 +30,6 @@ const rf_reduce_form rf_reduce_columns = { .shader = &rf_shader_reduce_columns,
                                            .min_slice = 32,
                                            .cpu_target = 512,
                                            .gpu_target = 16384 };
-const rf_reduce_form rf_reduce_columns_texel = { .shader = &rf_shader_reduce_columns_texel,
-                                                 .vector = 4,
-                                                 .slice_multiple = 1,
-                                                 .min_slice = 32,
-                                                 .cpu_target = 128,
-                                                 .gpu_target = 16384,
-                                                 .texel = true,
-                                                 .whole = { &rf_shader_reduce_columns_whole8,
-                                                            &rf_shader_reduce_columns_whole16 } };
 const rf_reduce_form rf_reduce_rows = { .shader = &rf_shader_reduce_rows,
                                         .vector = 1,
                                         .slice_multiple = 4,
@@ -46,18 +37,6 @@ const rf_reduce_form rf_reduce_rows = { .shader = &rf_shader_reduce_rows,
                                         .cpu_target = 128,
                                         .gpu_target = 16384,
                                         .tail = true };
-const rf_reduce_form rf_reduce_rows_texel = {
-    .shader = &rf_shader_reduce_rows_texel,
-    .vector = 1,
-    .slice_multiple = 4,
-    .min_slice = 1024,
-    .cpu_target = 128,
-    .gpu_target = 16384,
-    .tail = true,
-    .texel = true,
-    .whole = { &rf_shader_reduce_rows_whole8, &rf_shader_reduce_rows_whole16 },
-    .lanes = { &rf_shader_reduce_rows_lanes8, &rf_shader_reduce_rows_lanes16 }
-};
 const rf_reduce_form rf_reduce_tree = { .shader = &rf_shader_reduce_tree,
                                         .per_group = true,
                                         .vector = 1,
@@ -117,7 +96,7 @@ static bool reduce_layout_make(const rf_op_call *call, const rf_device_caps *cap
     const uint64_t in_bytes = rf_tensor_bytes(&call->in[0]), out_bytes = rf_tensor_bytes(&call->out[0]);
     const uint64_t in_unit = in_bytes / f->lead, out_unit = f->lead_reduced ? 0 : out_bytes / f->lead;
     uint64_t in_range = caps->max_storage_range;
-    if (v->texel && in_range > 16ull * caps->max_texel_elements) in_range = 16ull * caps->max_texel_elements;
+    if (v->whole && in_range > 16ull * caps->max_texel_elements) in_range = 16ull * caps->max_texel_elements;
     l->chunk = f->lead;
     if (in_bytes > in_range || out_bytes > caps->max_storage_range) {
         uint64_t step = aligned_step(caps, in_unit);
@@ -154,54 +133,42 @@ static uint64_t reduce_loops(const rf_reduce_form *v, uint32_t local, uint64_t s
     return v->per_group ? rf_div_up(len, local) + 16 : len + 2 * rf_div_up(len, 64) + 2;
 }
 
-/* Whether subgroups share rows: whole ones of so many turns of all lanes, and enough of them for every lane to store
- * one. */
-static bool shares_rows(const rf_reduce_form *v, const rf_device_caps *caps, const rf_push_reduce *push)
-{
-    enum { TURN = 8 * 4 }; /* elements, of a lane */
-    if (!v->lanes[0] || caps->driver != RF_DRIVER_LAVAPIPE || !rf_flat_texels(caps)) return false;
-    return push->slices == 1 && push->n_out >= caps->subgroup_size && push->total % (TURN * caps->subgroup_size) == 0;
-}
-
 /* One dispatch over what is stored in a type; `in` and `out` say where from and to, push->n_out * push->slices results.
  */
 static rf_result reduce_stage(rf_kernel_plan *plan, const rf_device_caps *caps, const rf_reduce_form *v, uint32_t kind,
                               rf_dtype type, const rf_push_reduce *push, const rf_binding *in, const rf_binding *out)
 {
     const uint32_t local = rf_local_size(caps, v->per_group ? 128 : 64);
-    const bool shared = shares_rows(v, caps, push);
-    const rf_shader *shader = shared ? v->lanes[caps->subgroup_size != 8] : v->shader;
-    const uint64_t loops = reduce_loops(v, local, push->slice_len) + (shared ? 8 * caps->subgroup_size : 0);
-    rf_dispatch *d = rf_kernel_plan_add(plan, shader, loops);
+    rf_dispatch *d = rf_kernel_plan_add(plan, v->shader, reduce_loops(v, local, push->slice_len));
     if (d == NULL) return RF_ERROR_OUT_OF_HOST_MEMORY;
     const uint64_t results = (uint64_t)push->n_out * push->slices / v->vector;
     rf_dispatch_spec(d, local);
     rf_dispatch_spec(d, kind);
     /* The input, and the second view of it. */
-    if (!v->texel)
+    if (!v->whole)
         rf_dispatch_spec(d, rf_dtype_is_narrow(type) ? 1u << 0 | 1u << 2 | rf_type_word(type, caps) << 8 : 0);
     rf_dispatch_push(d, push, sizeof(*push));
     rf_bind(d, *in);
     rf_bind(d, *out);
-    if (v->texel) d->bind[0].view = RF_VIEW_TEXEL_RGBA32F;
+    if (v->whole) d->bind[0].view = RF_VIEW_TEXEL_RGBA32F;
     if (v->tail) rf_bind(d, *in);
     rf_dispatch_groups(d, caps, v->per_group ? results : rf_div_up(results, local));
     return RF_OK;
 }
 
-/* The form that adds `slices` of n_out results up: where texels are fast the kernel that has made the slices, as a
- * rule. */
-static const rf_reduce_form *combine_variant(const rf_device_caps *caps, uint64_t slices, uint64_t n_out)
+/* The form that adds `slices` of n_out results up: the one that has made the slices where that reads texels. */
+static const rf_reduce_form *combine_variant(const rf_reduce_form *v, const rf_device_caps *caps, uint64_t slices,
+                                             uint64_t n_out)
 {
     if (slices > rf_loop_limit(caps) / 2 || (!caps->is_cpu && slices >= 64)) return &rf_reduce_tree;
-    const bool texels = caps->driver == RF_DRIVER_LAVAPIPE && slices * n_out / 4 <= caps->max_texel_elements;
-    if (texels && n_out == 1) return &rf_reduce_rows_texel;
-    return texels && n_out % 4 == 0 ? &rf_reduce_columns_texel : &rf_reduce_any;
+    const bool texels = v->whole && caps->driver == RF_DRIVER_LAVAPIPE && n_out % 4 == 0 &&
+                        slices * n_out / 4 <= caps->max_texel_elements;
+    return texels ? v : &rf_reduce_any;
 }
 
 /* Adds the slices of n_out results in the workspace up. */
-static rf_result reduce_combine(rf_kernel_plan *plan, const rf_device_caps *caps, uint32_t kind, uint64_t slices,
-                                uint64_t n_out, float scale, const rf_binding *out)
+static rf_result reduce_combine(rf_kernel_plan *plan, const rf_device_caps *caps, const rf_reduce_form *v,
+                                uint32_t kind, uint64_t slices, uint64_t n_out, float scale, const rf_binding *out)
 {
     const rf_push_reduce push = { .n_out = (uint32_t)n_out,
                                   .slices = 1,
@@ -216,7 +183,7 @@ static rf_result reduce_combine(rf_kernel_plan *plan, const rf_device_caps *caps
                                   .red_stride2 = (uint32_t)n_out };
     const rf_binding in = { .kind = RF_BIND_WORKSPACE, .size = slices * n_out * sizeof(float) };
     const uint32_t combined = kind == RF_KIND_MAX || kind == RF_KIND_MIN ? kind : RF_KIND_SUM;
-    return reduce_stage(plan, caps, combine_variant(caps, slices, n_out), combined, RF_F32, &push, &in, out);
+    return reduce_stage(plan, caps, combine_variant(v, caps, slices, n_out), combined, RF_F32, &push, &in, out);
 }
 
 static uint32_t kind_given(const rf_op_call *call)
@@ -245,9 +212,9 @@ float rf_reduce_scale(const rf_op_call *call, const rf_reduce_groups *f)
 static bool is_whole(const rf_reduce_form *v, const reduce_layout *l, const rf_device_caps *caps)
 {
     const uint64_t few = 4096;
-    if (!v->whole[0] || l->total_slices < 2 || l->chunk != l->form.lead) return false;
+    if (!v->whole || l->total_slices < 2 || l->chunk != l->form.lead) return false;
     if (caps->driver != RF_DRIVER_LAVAPIPE || !rf_flat_texels(caps)) return false;
-    return v->vector > 1 ? l->total_slices * l->form.n_out <= few : l->form.n_out == 1;
+    return l->total_slices * l->form.n_out <= few;
 }
 
 static rf_result reduce_plan_whole(const rf_op_call *call, const rf_device_caps *caps, const rf_reduce_form *v,
@@ -266,7 +233,7 @@ static rf_result reduce_plan_whole(const rf_op_call *call, const rf_device_caps 
                                   .red2 = (uint32_t)f->red[2],
                                   STRIDES(f) };
     const uint64_t loops = reduce_loops(v, (uint32_t)lanes, l->slice_len) + l->total_slices * f->n_out / lanes + 16;
-    rf_dispatch *d = rf_kernel_plan_add(plan, v->whole[lanes != 8], loops);
+    rf_dispatch *d = rf_kernel_plan_add(plan, v->whole, loops);
     if (d == NULL) return RF_ERROR_OUT_OF_HOST_MEMORY;
     plan->workspace = l->workspace;
     plan->counters = sizeof(uint32_t);
@@ -275,7 +242,6 @@ static rf_result reduce_plan_whole(const rf_op_call *call, const rf_device_caps 
     rf_dispatch_push(d, &push, sizeof(push));
     rf_dispatch_bind(d, RF_BIND_INPUT, 0, RF_VIEW_TEXEL_RGBA32F, false);
     rf_bind_bytes(d, RF_BIND_WORKSPACE, 0, 0, l->workspace);
-    if (v->tail) rf_bind_whole(d, RF_BIND_INPUT, 0);
     rf_bind_whole(d, RF_BIND_OUTPUT, 0);
     rf_bind_whole(d, RF_BIND_COUNTERS, 0);
     rf_dispatch_groups(d, caps, rf_div_up(results, lanes));
@@ -325,11 +291,11 @@ rf_result rf_reduce_plan(const rf_op_call *call, const rf_device_caps *caps, con
         plan->items[plan->count - 1].concurrent = f->lead_reduced && first > 0;
         if (f->lead_reduced) first_slice += slices;
         if (!f->lead_reduced && l.total_slices > 1)
-            RF_TRY(reduce_combine(plan, caps, kind, slices, n_out, scale, &out));
+            RF_TRY(reduce_combine(plan, caps, v, kind, slices, n_out, scale, &out));
     }
     if (f->lead_reduced && l.total_slices > 1) {
         const rf_binding out = { .kind = RF_BIND_OUTPUT, .write = true };
-        RF_TRY(reduce_combine(plan, caps, kind, first_slice, f->n_out, scale, &out));
+        RF_TRY(reduce_combine(plan, caps, v, kind, first_slice, f->n_out, scale, &out));
     }
     return RF_OK;
 }
@@ -355,7 +321,7 @@ double rf_reduce_columns_score(const rf_op_call *call, const rf_device_caps *cap
     reduce_layout l;
     if (!reduce_layout_make(call, caps, v, &l)) return RF_SCORE_NONE;
     const bool fits = l.form.n_red == 1 && l.form.n_kept >= 1 && l.form.kept_stride[2] == 1 && l.form.kept[2] % 4 == 0;
-    return !fits ? RF_SCORE_NONE : v->texel ? texel_score(&l, caps) : RF_SCORE_SHAPE;
+    return !fits ? RF_SCORE_NONE : v->whole ? texel_score(&l, caps) : RF_SCORE_SHAPE;
 }
 
 /* The last dimension, or all of them, is what is reduced. */
@@ -371,7 +337,7 @@ double rf_reduce_rows_score(const rf_op_call *call, const rf_device_caps *caps, 
     if (!reduce_layout_make(call, caps, v, &l) || !is_rows(&l.form)) return RF_SCORE_NONE;
     if (l.form.total % 4 != 0 && l.form.n_out > 1) return RF_SCORE_NONE; /* only a single row may have a tail */
     if (!caps->is_cpu) return RF_SCORE_RESERVE; /* strided reads: a GPU would not coalesce them */
-    return v->texel ? texel_score(&l, caps) : RF_SCORE_SHAPE;
+    return RF_SCORE_SHAPE;
 }
 
 double rf_reduce_tree_score(const rf_op_call *call, const rf_device_caps *caps, const void *data)

@@ -3,14 +3,8 @@
 
 bool rf_row_form_fits(const rf_row_form *form, const rf_device_caps *caps, uint64_t columns)
 {
-    if (form->way == RF_ROW_HELD && rf_held_fours(caps, columns) == 0) return false;
     if (form->way == RF_ROW_LANES && rf_row_lanes(caps, columns) == 0) return false;
     return !form->fours || columns % 4 == 0;
-}
-
-const rf_shader *rf_row_form_shader(const rf_row_form *form, const rf_op_call *call, const rf_device_caps *caps)
-{
-    return (form->wide && caps->subgroup_size != 8 ? form->wide : form->shaders)[call->op->role];
 }
 
 void rf_row_form_share(const rf_row_form *form, const rf_device_caps *caps, uint64_t columns, uint32_t passes,
@@ -28,7 +22,6 @@ void rf_row_form_share(const rf_row_form *form, const rf_device_caps *caps, uint
         job->score = rf_row_group_score(caps, columns);
         break;
     case RF_ROW_LANES: rf_row_job_lanes(job, caps, steps, passes); break;
-    case RF_ROW_HELD: rf_row_job_hold(job, caps, columns); break;
     }
     if (form->texels) rf_row_job_texels(job, caps, RF_SCORE_DRIVER);
 }

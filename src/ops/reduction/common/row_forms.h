@@ -10,20 +10,17 @@ typedef enum rf_row_way {
     RF_ROW_ALONE, /* an invocation walks a row */
     RF_ROW_GROUP, /* a workgroup does */
     RF_ROW_LANES, /* neighbouring lanes of a subgroup do */
-    RF_ROW_HELD,  /* a subgroup reads a row once, and keeps it in registers */
 } rf_row_way;
 
 typedef struct rf_row_form {
     rf_row_way way;
-    bool fours, texels; /* four columns a step; read by texels */
-    /* By the op's role; where the shader is made for subgroups of 8, `wide` are those for subgroups of 16. */
-    const rf_shader *const *shaders, *const *wide;
+    bool fours, texels;              /* four columns a step; read by texels */
+    const rf_shader *const *shaders; /* by the op's role */
 } rf_row_form;
 
 /* The rows of predictions or inputs that a job walks: `columns` each, so many times over. False: the form is for other
  * rows, or for other devices. */
 bool rf_row_form_fits(const rf_row_form *form, const rf_device_caps *caps, uint64_t columns);
-const rf_shader *rf_row_form_shader(const rf_row_form *form, const rf_op_call *call, const rf_device_caps *caps);
 /* Shares the rows of a job out, which has its tensors; appends constants of the shader. */
 void rf_row_form_share(const rf_row_form *form, const rf_device_caps *caps, uint64_t columns, uint32_t passes,
                        rf_row_job *job);

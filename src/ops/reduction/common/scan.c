@@ -5,12 +5,10 @@
 
 #include <math.h>
 
-bool rf_scan_takes_fours(const rf_op_call *call, const rf_device_caps *caps)
-{
-    const uint64_t columns = rf_desc_columns(&call->in[0]);
-    if (!rf_flat_texels(caps) || columns < 4 || columns > INT32_MAX) return false;
-    return columns % 4 == 0 || rf_desc_rows(&call->in[0]) == 1;
-}
+/* Rows cut into `blocks` blocks of `len` elements, the last one shorter. */
+typedef struct scan_cut {
+    uint64_t blocks, len;
+} scan_cut;
 
 static uint64_t row_walks(const rf_scan *scan)
 {
@@ -19,7 +17,7 @@ static uint64_t row_walks(const rf_scan *scan)
 
 /* Bytes of a row's totals. Where more is kept their rows begin where descriptors may: no device asks for more. */
 enum { MOST_ALIGNMENT = 256 };
-static uint64_t totals_row(const rf_scan *scan, rf_scan_cut cut)
+static uint64_t totals_row(const rf_scan *scan, scan_cut cut)
 {
     const uint64_t bytes = cut.blocks * scan->total_words * sizeof(uint32_t);
     return scan->element_words == 0 ? bytes : rf_align_up(bytes, MOST_ALIGNMENT);
@@ -27,7 +25,7 @@ static uint64_t totals_row(const rf_scan *scan, rf_scan_cut cut)
 
 /* Where the workspace has a list of what is kept, a word of each element of all rows; of the number behind the last
  * one, its size. Totals of blocks come first. */
-static uint64_t list_at(const rf_op_call *call, const rf_device_caps *caps, const rf_scan *scan, rf_scan_cut cut,
+static uint64_t list_at(const rf_op_call *call, const rf_device_caps *caps, const rf_scan *scan, scan_cut cut,
                         uint32_t list)
 {
     const uint64_t rows = rf_desc_rows(&call->in[0]);
@@ -35,19 +33,19 @@ static uint64_t list_at(const rf_op_call *call, const rf_device_caps *caps, cons
            list * rf_align_up(rows * rf_desc_columns(&call->in[0]) * sizeof(uint32_t), caps->buffer_alignment);
 }
 
-static uint64_t workspace_size(const rf_op_call *call, const rf_device_caps *caps, const rf_scan *scan, rf_scan_cut cut)
+static uint64_t workspace_size(const rf_op_call *call, const rf_device_caps *caps, const rf_scan *scan, scan_cut cut)
 {
     return list_at(call, caps, scan, cut, scan->element_words);
 }
 
-static void add_totals(const rf_scan *scan, rf_scan_cut cut, bool write, rf_row_job *job)
+static void add_totals(const rf_scan *scan, scan_cut cut, bool write, rf_row_job *job)
 {
     rf_row_job_tensor(job, RF_BIND_WORKSPACE, 0, totals_row(scan, cut));
     job->tensors[job->n_tensors - 1].write = write;
 }
 
 /* Each list is a binding of its own, so that a row of it is no longer than one of the tensors. */
-static void add_lists(const rf_op_call *call, const rf_device_caps *caps, const rf_scan *scan, rf_scan_cut cut,
+static void add_lists(const rf_op_call *call, const rf_device_caps *caps, const rf_scan *scan, scan_cut cut,
                       rf_row_job *job)
 {
     for (uint32_t i = 0; i < scan->element_words; i++) {
@@ -56,15 +54,15 @@ static void add_lists(const rf_op_call *call, const rf_device_caps *caps, const 
     }
 }
 
-rf_row_job rf_scan_job(const rf_op_call *call, const rf_device_caps *caps, const rf_scan *scan, const rf_shader *shader,
-                       const rf_shader *const *fours, rf_scan_cut cut)
+static rf_row_job scan_job(const rf_op_call *call, const rf_device_caps *caps, const rf_scan *scan,
+                           const rf_shader *shader, scan_cut cut)
 {
     const uint64_t columns = rf_desc_columns(&call->in[0]);
-    rf_row_job job = { .shader = fours ? fours[caps->subgroup_size != 8] : shader,
+    rf_row_job job = { .shader = shader,
                        .local = rf_local_size(caps, caps->is_cpu ? 16 : 64),
                        .rows = rf_desc_rows(&call->in[0]),
                        .threads_per_row = cut.blocks,
-                       .loops = (fours ? cut.len / 4 + 4 : cut.len * row_walks(scan)) + 1 };
+                       .loops = cut.len * row_walks(scan) + 1 };
     const rf_push_scan push = { .columns = (uint32_t)columns, /* cumprod_grad's are the same */
                                 .blocks = (uint32_t)cut.blocks,
                                 .block_len = (uint32_t)cut.len,
@@ -72,48 +70,34 @@ rf_row_job rf_scan_job(const rf_op_call *call, const rf_device_caps *caps, const
                                 .reverse = scan->reverse };
     RF_ROW_JOB_PUSH(&job, push, rows);
     for (uint32_t i = 0; i < call->n_in; i++) rf_row_job_tensor(&job, RF_BIND_INPUT, i, columns * sizeof(float));
-    if (fours) job.tensors[0].view = RF_VIEW_TEXEL_RGBA32F;
     return job;
-}
-
-void rf_scan_add_tail(const rf_op_call *call, rf_row_job *job)
-{
-    rf_row_job_tensor(job, RF_BIND_INPUT, 0, rf_desc_columns(&call->in[0]) * sizeof(float));
 }
 
 /* ---- one invocation a row ---- */
 
-static rf_row_job row_job(const rf_op_call *call, const rf_device_caps *caps, const rf_scan *scan,
-                          const rf_scan_fours *fours)
+static rf_row_job row_job(const rf_op_call *call, const rf_device_caps *caps, const rf_scan *scan)
 {
     const uint64_t columns = rf_desc_columns(&call->in[0]);
-    const rf_scan_cut cut = { 1, fours ? rf_align_up(columns, 4) : columns };
-    rf_row_job job = rf_scan_job(call, caps, scan, scan->row, fours ? fours->row : NULL, cut);
+    const scan_cut cut = { 1, columns };
+    rf_row_job job = scan_job(call, caps, scan, scan->row, cut);
     rf_row_job_tensor(&job, RF_BIND_OUTPUT, 0, columns * sizeof(float));
     if (scan->element_words) add_totals(scan, cut, false, &job);
     add_lists(call, caps, scan, cut, &job);
-    if (fours) rf_scan_add_tail(call, &job);
     return job;
 }
 
 double rf_scan_row_score(const rf_op_call *call, const rf_device_caps *caps, const void *data)
 {
-    const rf_scan_kernel *kernel = data;
-    const rf_scan_fours *fours = kernel->fours;
-    const rf_scan scan = kernel->scan(call);
-    if (fours && !rf_scan_takes_fours(call, caps)) return RF_SCORE_NONE;
-    const rf_row_job job = row_job(call, caps, &scan, fours);
-    const double score = rf_row_job_score(&job, caps);
-    if (score == RF_SCORE_NONE || !fours) return score;
-    return caps->driver == RF_DRIVER_LAVAPIPE ? RF_SCORE_WIDE : RF_SCORE_RESERVE;
+    const rf_scan scan = ((const rf_scan_kernel *)data)->scan(call);
+    const rf_row_job job = row_job(call, caps, &scan);
+    return rf_row_job_score(&job, caps);
 }
 
 rf_result rf_scan_row_plan(const rf_op_call *call, const rf_device_caps *caps, const void *data, rf_kernel_plan *plan)
 {
-    const rf_scan_kernel *kernel = data;
-    const rf_scan scan = kernel->scan(call);
-    const rf_row_job job = row_job(call, caps, &scan, kernel->fours);
-    if (scan.element_words) plan->workspace = workspace_size(call, caps, &scan, (rf_scan_cut){ .blocks = 1 });
+    const rf_scan scan = ((const rf_scan_kernel *)data)->scan(call);
+    const rf_row_job job = row_job(call, caps, &scan);
+    if (scan.element_words) plan->workspace = workspace_size(call, caps, &scan, (scan_cut){ .blocks = 1 });
     return rf_row_job_plan(&job, caps, plan);
 }
 
@@ -121,8 +105,7 @@ rf_result rf_scan_row_plan(const rf_op_call *call, const rf_device_caps *caps, c
 
 /* Blocks enough to keep the device busy, but no more than a block has elements: each invocation takes the totals of the
  * blocks before its own. */
-static rf_scan_cut blocked_cut(const rf_op_call *call, const rf_device_caps *caps, const rf_scan *scan,
-                               const rf_scan_fours *fours)
+static scan_cut blocked_cut(const rf_op_call *call, const rf_device_caps *caps, const rf_scan *scan)
 {
     const uint64_t rows = rf_desc_rows(&call->in[0]), columns = rf_desc_columns(&call->in[0]);
     const uint64_t busy = rf_div_up(caps->is_cpu ? 64 : 16384, rows),
@@ -130,74 +113,42 @@ static rf_scan_cut blocked_cut(const rf_op_call *call, const rf_device_caps *cap
     uint64_t len = (uint64_t)ceil(sqrt((double)columns));
     if (len < rf_div_up(columns, busy)) len = rf_div_up(columns, busy);
     if (len > most) len = most;
-    if (fours) len = rf_align_up(len, 4);
-    return (rf_scan_cut){ rf_div_up(columns, len), len };
+    return (scan_cut){ rf_div_up(columns, len), len };
 }
 
-static void blocked_jobs(const rf_op_call *call, const rf_device_caps *caps, const rf_scan *scan,
-                         const rf_scan_fours *fours, rf_scan_cut cut, rf_row_job *totals, rf_row_job *rest)
+static void blocked_jobs(const rf_op_call *call, const rf_device_caps *caps, const rf_scan *scan, scan_cut cut,
+                         rf_row_job *totals, rf_row_job *rest)
 {
-    *totals = rf_scan_job(call, caps, scan, scan->totals, fours ? fours->totals : NULL, cut);
+    *totals = scan_job(call, caps, scan, scan->totals, cut);
     add_totals(scan, cut, true, totals);
-    *rest = rf_scan_job(call, caps, scan, scan->blocked, fours ? fours->blocked : NULL, cut);
+    *rest = scan_job(call, caps, scan, scan->blocked, cut);
     rf_row_job_tensor(rest, RF_BIND_OUTPUT, 0, rf_desc_columns(&call->in[0]) * sizeof(float));
     add_totals(scan, cut, false, rest);
     add_lists(call, caps, scan, cut, rest);
     rest->loops += cut.blocks + 1; /* totals before the block */
-    if (fours) rf_scan_add_tail(call, totals), rf_scan_add_tail(call, rest);
 }
 
 /* Reads everything twice, which pays where rows alone would leave lanes of a vector, or invocations of a GPU, idle. */
 double rf_scan_blocked_score(const rf_op_call *call, const rf_device_caps *caps, const void *data)
 {
-    const rf_scan_kernel *kernel = data;
-    const rf_scan_fours *fours = kernel->fours;
-    const rf_scan scan = kernel->scan(call);
-    if (fours && !rf_scan_takes_fours(call, caps)) return RF_SCORE_NONE;
-    const rf_scan_cut cut = blocked_cut(call, caps, &scan, fours);
+    const rf_scan scan = ((const rf_scan_kernel *)data)->scan(call);
+    const scan_cut cut = blocked_cut(call, caps, &scan);
     rf_row_job totals, rest;
-    blocked_jobs(call, caps, &scan, fours, cut, &totals, &rest);
+    blocked_jobs(call, caps, &scan, cut, &totals, &rest);
     if (cut.blocks < 2 || rest.loops > rf_loop_limit(caps)) return RF_SCORE_NONE;
     if (rf_row_job_chunk(&totals, caps) == 0 || rf_row_job_chunk(&rest, caps) == 0) return RF_SCORE_NONE;
-    /* Rows of fours are not too long to be walked by few invocations. */
-    const bool idle = totals.rows < (caps->is_cpu ? caps->subgroup_size * (fours ? 4 : 1) : 4096);
-    if (!idle || rf_desc_columns(&call->in[0]) < 1024) return RF_SCORE_RESERVE;
-    return !fours ? RF_SCORE_SHAPE : caps->driver == RF_DRIVER_LAVAPIPE ? RF_SCORE_EXACT : RF_SCORE_RESERVE;
+    const bool idle = totals.rows < (caps->is_cpu ? caps->subgroup_size : 4096);
+    return idle && rf_desc_columns(&call->in[0]) >= 1024 ? RF_SCORE_SHAPE : RF_SCORE_RESERVE;
 }
 
 rf_result rf_scan_blocked_plan(const rf_op_call *call, const rf_device_caps *caps, const void *data,
                                rf_kernel_plan *plan)
 {
-    const rf_scan_kernel *kernel = data;
-    const rf_scan scan = kernel->scan(call);
-    const rf_scan_cut cut = blocked_cut(call, caps, &scan, kernel->fours);
+    const rf_scan scan = ((const rf_scan_kernel *)data)->scan(call);
+    const scan_cut cut = blocked_cut(call, caps, &scan);
     rf_row_job totals, rest;
-    blocked_jobs(call, caps, &scan, kernel->fours, cut, &totals, &rest);
+    blocked_jobs(call, caps, &scan, cut, &totals, &rest);
     plan->workspace = workspace_size(call, caps, &scan, cut);
     RF_TRY(rf_row_job_plan(&totals, caps, plan));
     return rf_row_job_plan(&rest, caps, plan);
-}
-
-/* ---- the scans of ops that have kernels elsewhere, too ---- */
-
-rf_scan rf_cumsum_scan(const rf_op_call *call)
-{
-    const rf_cumsum_attr *attr = call->attr;
-    return (rf_scan){ .row = &rf_shader_cumsum,
-                      .totals = &rf_shader_cumsum_totals,
-                      .blocked = &rf_shader_cumsum_blocked,
-                      .total_words = 1,
-                      .exclusive = attr->exclusive,
-                      .reverse = attr->reverse };
-}
-
-rf_scan rf_cumprod_scan(const rf_op_call *call)
-{
-    const rf_cumprod_attr *attr = call->attr;
-    return (rf_scan){ .row = &rf_shader_cumprod,
-                      .totals = &rf_shader_cumprod_totals,
-                      .blocked = &rf_shader_cumprod_blocked,
-                      .total_words = 2,
-                      .exclusive = attr->exclusive,
-                      .reverse = attr->reverse };
 }

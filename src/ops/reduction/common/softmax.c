@@ -2,7 +2,6 @@
 /* Softmax and its logarithm along the last dimension, and their gradients. */
 #include "ops/reduction/common/softmax.h"
 #include "ops/ops.h"
-#include "ops/reduction/cpu/cpu.h"
 #include "ops/reduction/gpu/gpu.h"
 #include "ops/scalar.h"
 
@@ -119,7 +118,7 @@ static rf_cost softmax_cost(const rf_op_call *call)
         .gradient = gradient_,                                                                                         \
         .reference = id##_reference,                                                                                   \
         .cost = softmax_cost,                                                                                          \
-        .families = { &rf_softmax_common, RF_SOFTWARE(&rf_softmax_cpu), &rf_softmax_gpu },                             \
+        .families = { &rf_softmax_common, RF_GPU(&rf_softmax_gpu) },                                                   \
     }
 SOFTMAX_OP(softmax, RF_SOFTMAX, 1, RF_OP_LAST_AXIS, softmax_infer, softmax_gradient);
 SOFTMAX_OP(log_softmax, RF_LOG_SOFTMAX, 1, RF_OP_LAST_AXIS, softmax_infer, log_softmax_gradient);

@@ -3,11 +3,10 @@
 #ifndef RF_OPS_REDUCTION_CPU_CPU_H
 #define RF_OPS_REDUCTION_CPU_CPU_H
 
-#include "graph/op.h"
+#include "ops/reduction/common/reduce.h"
 
-extern const rf_kernel_list rf_reduce_cpu, rf_batch_cpu;
-extern const rf_kernel_list rf_softmax_cpu, rf_layer_norm_cpu, rf_loss_cpu;
-extern const rf_kernel_list rf_cumsum_cpu, rf_cumprod_cpu;
-extern const rf_kernel_list rf_max_pool_cpu, rf_max_pool_grad_cpu, rf_avg_pool_cpu, rf_avg_pool_grad_cpu;
+extern const rf_kernel_list rf_reduce_cpu, rf_batch_cpu, rf_layer_norm_cpu;
+/* Data of kernels that reduce columns. */
+extern const rf_reduce_form rf_reduce_columns_texel;
 
 #endif

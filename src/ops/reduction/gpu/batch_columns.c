@@ -52,8 +52,8 @@ rf_result rf_batch_tiles_plan(const rf_op_call *call, const rf_device_caps *caps
     rf_dispatch_spec(d, types);
     if (end.products) rf_dispatch_spec(d, relu);
     if (end.averages) rf_dispatch_spec(d, end.scaled);
-    const rf_push_batch_strips push = { RF_COLUMN_TILES_PUSH(&s), .epsilon = end.epsilon, .keep = end.keep,
-                                        .take = end.take };
+    const rf_push_batch_column_tiles push = { RF_COLUMN_TILES_PUSH(&s), .epsilon = end.epsilon, .keep = end.keep,
+                                              .take = end.take };
     rf_dispatch_push(d, &push, sizeof(push));
     rf_column_tiles_plan(caps, plan, d, &s, tiles_workspace(call, &s));
     return RF_OK;

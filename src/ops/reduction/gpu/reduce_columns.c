@@ -46,8 +46,8 @@ rf_result rf_reduce_tiles_plan(const rf_op_call *call, const rf_device_caps *cap
     rf_dispatch_spec(d, s.tiles.local);
     rf_dispatch_spec(d, rf_reduce_shader_kind(call));
     rf_dispatch_spec(d, rf_dtype_is_narrow(type) ? 1u | rf_type_word(type, caps) << 8 : 0);
-    const rf_push_reduce_strips push = { RF_COLUMN_TILES_PUSH(&s.tiles), .matrices = (uint32_t)s.tiles.matrices,
-                                         .scale = rf_reduce_scale(call, &s.groups) };
+    const rf_push_reduce_column_tiles push = { RF_COLUMN_TILES_PUSH(&s.tiles), .matrices = (uint32_t)s.tiles.matrices,
+                                               .scale = rf_reduce_scale(call, &s.groups) };
     rf_dispatch_push(d, &push, sizeof(push));
     rf_bind_whole(d, RF_BIND_INPUT, 0);
     rf_bind_whole(d, RF_BIND_OUTPUT, 0);

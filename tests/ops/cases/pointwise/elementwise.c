@@ -12,7 +12,6 @@
 #define POSITIVE(...) RF_TENSOR(RF_F32, RF_FILL_UNIFORM, 0.1f, 4, __VA_ARGS__)
 #define DISTINCT(...) RF_TENSOR(RF_F32, RF_FILL_DISTINCT, 0, 0, __VA_ARGS__)
 #define EXPONENT(...) RF_TENSOR(RF_F32, RF_FILL_INTEGER, 0, 5, __VA_ARGS__)
-#define FAR_EXPONENT(...) RF_TENSOR(RF_F32, RF_FILL_INTEGER, -300, 300, __VA_ARGS__)
 #define I32(...) RF_TENSOR(RF_I32, RF_FILL_INTEGER, -3, 4, __VA_ARGS__)
 /* From 2^24 on, neighbours are one number as f32. */
 #define LARGE_I32(...) RF_TENSOR(RF_I32, RF_FILL_INTEGER, 16777214, 16777222, __VA_ARGS__)
@@ -68,7 +67,6 @@ BINARY(WHERE_NOT);
 BINARY(WHOLE_GREATER);
 BINARY(WHOLE_GREATER_EQUAL);
 BINARY(WHOLE_EQUAL);
-BINARY(LDEXP);
 /* b where the i32 a is not c, else 0: labels that are not padding */
 PROGRAM(masked, 2, { RF_FN_WHOLE_EQUAL, 0, 2, 0, 0 }, { RF_FN_WHERE_NOT, 3, 1, 0, 0 });
 /* c where a is not 0, else d */
@@ -178,8 +176,6 @@ static const rf_op_case elementwise_cases[] = {
     TWO("pow_slope_17", p_POW_SLOPE, POSITIVE(1, 17), NORMAL(1, 17), .rtol = 1e-5, .atol = 1e-6, GRADIENT),
     TWO("pow_slope_negative_base", p_POW_SLOPE, SMALL_INT(1, 255), EXPONENT(1, 255), .rtol = 1e-5, .atol = 1e-6),
     TWO("pow_log_17", p_POW_LOG, POSITIVE(1, 17), NORMAL(1, 17), LOOSE, GRADIENT),
-    TWO("ldexp_257", p_LDEXP, NORMAL(1, 257), SMALL_INT(1, 257), EXACT),
-    TWO("ldexp_far_255", p_LDEXP, NORMAL(1, 255), FAR_EXPONENT(1, 255), .rtol = 0, .atol = 2e-38f),
     TWO("maximum_257", p_MAXIMUM, NORMAL(1, 257), NORMAL(1, 257), EXACT),
     TWO("maximum_11", p_MAXIMUM, NORMAL(1, 11), NORMAL(1, 11), EXACT, GRADIENT),
     TWO("minimum_11", p_MINIMUM, NORMAL(1, 11), NORMAL(1, 11), EXACT, GRADIENT),
