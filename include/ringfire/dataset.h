@@ -13,7 +13,8 @@
  *  - Datasets may be shared by threads. An iterator may be used by one thread at a time.
  *  - Creating a dataset or an iterator checks its arguments only; elements are made by
  *    rf_iterator_next(). Functions of the caller are then called by the thread that calls it or by
- *    a prefetch thread, and must be able to run there.
+ *    a prefetch thread, and must be able to run there. Below rf_dataset_parallel() several threads
+ *    call them at the same time.
  */
 #ifndef RINGFIRE_DATASET_H
 #define RINGFIRE_DATASET_H
@@ -498,6 +499,24 @@ RF_API RF_MUST_USE rf_result rf_dataset_split(const rf_dataset *in, const rf_spl
  */
 RF_API RF_MUST_USE rf_result rf_dataset_prefetch(const rf_dataset *in, uint32_t buffer_size,
                                                  rf_dataset **out);
+/**
+ * As rf_dataset_prefetch() of 2 elements, with several threads of each iterator that make the next
+ * elements side by side (tf.data's num_parallel_calls, for all steps below at once). It belongs
+ * last, above rf_dataset_batch(): each thread then reads, decodes, maps and gathers a batch.
+ *
+ * Order, bits, errors and saved positions are the same for any number of threads, and those of
+ * rf_dataset_prefetch(). The functions of the caller below this step must be able to run in several
+ * threads at the same time, with the same `user`. An element that fails is reported in its place,
+ * while threads go on with those behind it.
+ *
+ * Where the steps below are read in order (generators, text, compressed records, filters, shuffles
+ * through a buffer, repetitions), one thread makes the elements. Beside the 3 elements of a
+ * prefetch, memory holds what each thread needs for the steps below: an element of each step, and
+ * the order of a full shuffle.
+ * @param num_threads up to 256; 0: as many as the calling thread has processors, at most 16.
+ */
+RF_API RF_MUST_USE rf_result rf_dataset_parallel(const rf_dataset *in, uint32_t num_threads,
+                                                 rf_dataset **out);
 
 /** Releases the reference of the caller. Datasets and iterators made from this one remain valid. */
 RF_API void rf_dataset_destroy(rf_dataset **dataset);
@@ -526,7 +545,7 @@ RF_API RF_MUST_USE rf_result rf_iterator_create(const rf_dataset *dataset, uint6
                                                 rf_iterator **out);
 /**
  * The next element. `out` borrows memory of the iterator and is valid until the next call on it.
- * Blocking: makes the element, or waits for the prefetch thread.
+ * Blocking: makes the element, or waits for the prefetch threads.
  * @return RF_OK, RF_END at the end of the pass, or an error. After an error the iterator stays
  *   where it is: the next call tries the same element again, and none is lost.
  */
@@ -534,9 +553,9 @@ RF_API RF_MUST_USE rf_result rf_iterator_next(rf_iterator *iterator, const rf_el
 /**
  * Serialises the position, but not the data, so that an iterator of an equal dataset continues with
  * exactly the element that would have come next.
- * The datasets may differ in the batch size where only rf_dataset_map() and rf_dataset_prefetch()
- * follow the batch. The new iterator then continues with the example that would have come next, so
- * that the pass contains each example once.
+ * The datasets may differ in the batch size where only rf_dataset_map(), rf_dataset_prefetch() and
+ * rf_dataset_parallel() follow the batch. The new iterator then continues with the example that
+ * would have come next, so that the pass contains each example once.
  *
  * A position is bytes of version 3, with a checksum. Versions are read for ever: version 2, which
  * earlier releases wrote, has none, and says nothing of the names of files. Names count below the
@@ -556,7 +575,7 @@ RF_API RF_MUST_USE rf_result rf_iterator_restore(const rf_dataset *dataset, cons
                                                  size_t size, rf_iterator **out);
 /** Frees what rf_iterator_save() returned. NULL does nothing. */
 RF_API void rf_iterator_state_free(void *state);
-/** Ends a pass. Blocking: waits for the prefetch thread. */
+/** Ends a pass. Blocking: waits for the elements that prefetch threads are making. */
 RF_API void rf_iterator_destroy(rf_iterator **iterator);
 
 #ifdef __cplusplus

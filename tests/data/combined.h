@@ -39,6 +39,15 @@ static inline rf_dataset *count_in_order(int32_t first, int32_t count)
     return d;
 }
 
+/* Adds a random number of thousands to a number. */
+static inline rf_result scatter(void *user, rf_random_key key, const rf_element *in, rf_element *out)
+{
+    (void)user;
+    *(int32_t *)out->component[0].data =
+        *(const int32_t *)in->component[0].data + 1000 * (int32_t)rf_random_key_below(key, 0, 1000);
+    return RF_OK;
+}
+
 /* Writes all numbers of an element behind one another: for each component its dim[0] (scalars: -1) and its data. */
 static inline int flatten(const rf_element *e, int32_t *out)
 {

@@ -87,6 +87,7 @@ enum {
     FULL_SHUFFLE,
     REPEAT,
     PREFETCH,
+    PARALLEL,
     ZIP,
     CONCATENATE,
     BATCH,
@@ -127,6 +128,7 @@ static rf_dataset *ignoring(int step, bool indexed)
     case FULL_SHUFFLE: APPLY(d, rf_dataset_shuffle(d, 100, 9, RF_SHUFFLE_EACH_PASS, &applied_)); break;
     case REPEAT: APPLY(d, rf_dataset_repeat(d, 2, &applied_)); break;
     case PREFETCH: APPLY(d, rf_dataset_prefetch(d, 3, &applied_)); break;
+    case PARALLEL: APPLY(d, rf_dataset_parallel(d, 3, &applied_)); break;
     case ZIP: APPLY(d, rf_dataset_zip((const rf_dataset *const[]){ other, d, other }, 3, &applied_)); break;
     case CONCATENATE: APPLY(d, rf_dataset_concatenate(d, other, &applied_)); break;
     case BATCH: APPLY(d, rf_dataset_batch(d, 2, RF_REMAINDER_KEEP, &applied_)); break;
@@ -167,6 +169,7 @@ static const struct {
     [FULL_SHUFFLE] = { 13, 127, 7 },
     [REPEAT] = { 26, 254, 14 },
     [PREFETCH] = { 13, 127, 7 },
+    [PARALLEL] = { 13, 127, 7 },
     [ZIP] = { 39, 127 + 2 * (1300 + 127), 7 },
     [CONCATENATE] = { 33, 127 + 2190, 7 },
     [BATCH] = { 6, 4 + 5 + 10 + 11 + 16 + 17, 7 }, /* of each batch with a failure nothing is left */

@@ -10,6 +10,7 @@
 #include "../support/folder.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "combined.h"
 #include "data/slice.h"
 #include "tests/room.h"
 
@@ -58,15 +59,16 @@ static rf_result generate(void *user, uint64_t index, rf_element *out)
     return RF_OK;
 }
 
-typedef enum pipeline { PLAIN, WITH_CACHE, NOT_INDEXED, CACHED_BATCHES, REPEATED, RANDOM, PIPELINES } pipeline;
-
-static rf_result scatter(void *user, rf_random_key key, const rf_element *in, rf_element *out)
-{
-    (void)user;
-    *(int32_t *)out->component[0].data =
-        *(const int32_t *)in->component[0].data + 1000 * (int32_t)rf_random_key_below(key, 0, 1000);
-    return RF_OK;
-}
+typedef enum pipeline {
+    PLAIN,
+    WITH_CACHE,
+    NOT_INDEXED,
+    CACHED_BATCHES,
+    REPEATED,
+    RANDOM,
+    PARALLEL,
+    PIPELINES
+} pipeline;
 
 static rf_dataset *make(pipeline kind)
 {
@@ -78,7 +80,7 @@ static rf_dataset *make(pipeline kind)
         d = numbers();
     if (kind == WITH_CACHE) APPLY(d, rf_dataset_cache(d, &applied_));
     APPLY(d, rf_dataset_shuffle(d, kind == NOT_INDEXED ? 20 : N, 7, RF_SHUFFLE_EACH_PASS, &applied_));
-    if (kind == RANDOM) {
+    if (kind == RANDOM || kind == PARALLEL) {
         const rf_element_spec spec = { .num_components = 1, .dtype = { RF_I32 } };
         APPLY(d, rf_dataset_map_random(d, scatter, NULL, 5, &spec, &applied_));
     }
@@ -88,7 +90,7 @@ static rf_dataset *make(pipeline kind)
         APPLY(d, rf_dataset_repeat(d, 2, &applied_));
         APPLY(d, rf_dataset_skip(d, 3, &applied_));
     }
-    APPLY(d, rf_dataset_prefetch(d, 2, &applied_));
+    APPLY(d, kind == PARALLEL ? rf_dataset_parallel(d, 3, &applied_) : rf_dataset_prefetch(d, 2, &applied_));
     return d;
 }
 

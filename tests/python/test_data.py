@@ -143,6 +143,18 @@ class Functions(unittest.TestCase):
         self.assertEqual(numbers(Dataset.range(20).map(note).prefetch(4)), list(range(20)))
         self.assertGreater(len(threads), 1)
 
+    def test_map_in_several_threads(self):
+        met = threading.Barrier(3)
+
+        def meet(i):
+            if i in (3, 4, 5):
+                met.wait(60)  # each in a thread of its own
+            return i
+
+        squares = Dataset.range(20).map(meet, rf.TensorSpec((), rf.int32))
+        self.assertEqual(numbers(squares.parallel(3)), list(range(20)))
+        self.assertEqual(numbers(Dataset.range(5).batch(2).parallel().unbatch()), list(range(5)))
+
     def test_operations_of_the_package(self):
         scaled = Dataset.from_tensor_slices(np.full((2, 3), 51, np.uint8)).map(
             lambda image: rf.cast(image, rf.float32) / 255)
@@ -170,6 +182,7 @@ class Functions(unittest.TestCase):
             return i
 
         for dataset in (Dataset.range(6).map(odd), Dataset.range(6).map(odd).prefetch(2),
+                        Dataset.range(6).map(odd).parallel(2),
                         Dataset.range(6).map(odd).batch(2)):
             with self.assertRaisesRegex(KeyError, "three"):
                 list(dataset)

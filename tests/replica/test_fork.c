@@ -24,7 +24,7 @@ typedef struct program {
     rf_variable *variable;
     rf_function *function;
     rf_dataset *data;
-    rf_iterator *iterator; /* with a thread that prefetches */
+    rf_iterator *iterator; /* with threads that prefetch */
     rf_checkpoint *checkpoint;
     rf_element batch;
     rf_per_replica *result;
@@ -51,7 +51,7 @@ static void open_program(program *p)
     rf_dataset *slices, *batches;
     OK(rf_dataset_from_arrays(&(rf_dataset_arrays_params){ .arrays = arrays, .num_arrays = 2 }, &slices));
     OK(rf_dataset_batch(slices, BATCH, RF_REMAINDER_KEEP, &batches));
-    OK(rf_dataset_prefetch(batches, 1, &p->data));
+    OK(rf_dataset_parallel(batches, 2, &p->data));
     rf_dataset_destroy(&slices);
     rf_dataset_destroy(&batches);
 

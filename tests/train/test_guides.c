@@ -232,7 +232,7 @@ static rf_result read_images(rf_dataset **out)
     TRY(rf_dataset_shuffle(images, (uint64_t)rf_dataset_cardinality(images), 1, RF_SHUFFLE_EACH_PASS, &shuffled));
     TRY(rf_dataset_map_scale_u8(shuffled, 0, &scaled));
     TRY(rf_dataset_batch(scaled, 32, RF_REMAINDER_KEEP, &batches));
-    TRY(rf_dataset_prefetch(batches, 2, &ahead));
+    TRY(rf_dataset_parallel(batches, 0, &ahead)); /* a thread for each processor */
     forget(images, shuffled, scaled);
     rf_dataset_destroy(&batches);
     *out = ahead;
