@@ -205,11 +205,13 @@ static rf_dataset *classes_of(const class_case *k, bool by_hand)
     const rf_array arrays[] = { array_f32(RF_SHAPE(N, C), e.x),
                                 { k->labels, shape, labels },
                                 array_f32(RF_SHAPE(N), e.weight) };
-    rf_dataset *slices, *data;
+    rf_dataset *slices, *batches, *data;
     OK(rf_dataset_from_arrays(
         &(rf_dataset_arrays_params){ .arrays = arrays, .num_arrays = by_hand || k->weighted ? 3 : 2 }, &slices));
-    OK(rf_dataset_batch(slices, BATCH, RF_REMAINDER_KEEP, &data));
+    OK(rf_dataset_batch(slices, BATCH, RF_REMAINDER_KEEP, &batches));
+    OK(rf_dataset_prefetch(batches, 1, &data));
     rf_dataset_destroy(&slices);
+    rf_dataset_destroy(&batches);
     return data;
 }
 
