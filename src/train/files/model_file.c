@@ -147,7 +147,8 @@ static rf_result share_text(rf_strategy *strategy, char **text)
     if (!*text) return rf_strategy_fail_in_job(strategy, RF_ERROR_OUT_OF_HOST_MEMORY);
     RF_TRY(rf_broadcast_bytes(strategy, "description of a model", *text, size));
     if ((*text)[size - 1] == '\0') return RF_OK;
-    return rf_strategy_fail_in_job(strategy, RF_FAIL(RF_ERROR_CORRUPT_DATA, "rank 0 sent a description without an end"));
+    return rf_strategy_fail_in_job(strategy,
+                                   RF_FAIL(RF_ERROR_CORRUPT_DATA, "rank 0 sent a description without an end"));
 }
 
 rf_result rf_model_load_file(rf_strategy *strategy, const char *path, bool compile, rf_model **out)

@@ -49,7 +49,8 @@ static rf_result prepare_slot(rf_item *item, const rf_item_value *value)
     rf_updater *u = updater_of(item);
     if (value->present || !updates_variable(item)) return RF_OK;
     RF_TRY(rf_item_prepare_numbers(item));
-    for (int64_t i = 0; i < rf_shape_count(item->shape); i++) item->numbers[i] = rf_updater_parameters(u)->initial[item->slot];
+    for (int64_t i = 0; i < rf_shape_count(item->shape); i++)
+        item->numbers[i] = rf_updater_parameters(u)->initial[item->slot];
     return RF_OK;
 }
 
