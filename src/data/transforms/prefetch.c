@@ -152,9 +152,10 @@ static uint64_t claim_element(prefetcher *p, uint64_t mine)
 
 static void *run_worker(void *argument)
 {
-    const prefetch_worker *w = argument;
+    prefetch_worker *w = argument;
     prefetcher *p = w->stage->data;
     uint64_t failed = UINT64_MAX;
+    if (!w->input && rf_stage_open(w->stage->dataset->input, w->stage->epoch, &w->input) < 0) return NULL;
     for (;;) {
         const rf_element *in;
         const uint64_t number = claim_element(p, failed);
@@ -170,12 +171,11 @@ static void *run_worker(void *argument)
     }
 }
 
-/* The threads start with the first element that is wanted. One at least has to; all others only make it faster. */
+/* The threads start with the first element that is wanted. The first has to, and has its stages; all others, which open
+ * theirs themselves, only make it faster. */
 static rf_result start_workers(rf_stage *stage)
 {
     prefetcher *p = stage->data;
-    for (uint32_t i = 1; i < p->num_workers; i++)
-        if (!p->workers[i].input) RF_TRY(rf_stage_open(stage->dataset->input, stage->epoch, &p->workers[i].input));
     p->claimed = p->consumed = stage->input->position;
     int error = 0;
     while (!error && p->num_started < p->num_workers) {
@@ -192,7 +192,7 @@ static rf_result start_workers(rf_stage *stage)
 
 /* ---- the consumer ---- */
 
-/* Under the lock: lets the thread whose element failed go on, with the next element that it finds. */
+/* Under the lock: lets the thread whose element failed go on, with the same one or, where that was dropped, another. */
 static void clear_failure(prefetcher *p)
 {
     if (!p->reported) return;
