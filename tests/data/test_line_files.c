@@ -117,8 +117,8 @@ TEST(test_lines)
 /* Text that is not of bytes is named, in plain files and packed ones. */
 TEST(test_encodings)
 {
-    static const char *const texts[] = { "\xff\xfe"
-                                         "a\0\n\0",
+    static const char *const texts[] = { ("\xff\xfe"
+                                          "a\0\n\0"),
                                          "\xfe\xff\x4e\x2d\0\n", "\xff\xfe\0\0", "\0\0\xfe\xff" };
     static const size_t sizes[] = { 6, 6, 4, 4 };
     for (size_t i = 0; i < 4; i++) {

@@ -80,8 +80,8 @@ enum { JOB = sizeof(job) / sizeof(job[0]) };
 TEST(whole)
 {
     static const char *const three[] = {
-        "whole: w 0..4000 w 4000..8000 w 8000..10000 at 0 m collected b 0..10 at 40000 mean 0..10 at 40064"
-        " metric collected; staging 40128",
+        ("whole: w 0..4000 w 4000..8000 w 8000..10000 at 0 m collected b 0..10 at 40000 mean 0..10 at 40064"
+         " metric collected; staging 40128"),
         "none: m collected metric collected; staging 0",
         "none: m collected metric collected; staging 0",
     };
