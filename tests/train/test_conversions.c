@@ -168,7 +168,7 @@ static const struct {
     rf_optimizer_params optimizer;
     uint32_t casts, conversions[NUM_DEVICES][2];
 } networks[] = {
-    { "CNN", create_cnn, { .kind = RF_OPTIMIZER_ADAM }, 2, { { 0, 0 }, { 2, 2 }, { 14, 32 } } },
+    { "CNN", create_cnn, { .kind = RF_OPTIMIZER_ADAM }, 2, { { 0, 0 }, { 2, 2 }, { 18, 32 } } },
     { "ResNet-8", create_resnet, { .kind = RF_OPTIMIZER_SGD, .momentum = 0.9 }, 3, { { 1, 1 }, { 3, 3 }, { 36, 82 } } },
     /* Scores of attention and their gradients are f32: three casts a layer. */
     { "GPT", create_gpt, { .kind = RF_OPTIMIZER_ADAM }, 10, { { 0, 0 }, { 0, 0 }, { 78, 135 } } },
