@@ -213,13 +213,14 @@ TEST(datasets_of_elements)
     static const char *const paths[] = { "a.csv", "b.csv" };
     const rf_csv_component components[] = { { .dtype = RF_F32, .columns = features, .num_columns = 2 },
                                             { .dtype = RF_I32, .columns = label, .num_columns = 1 } };
+    struct tables tables = { paths, components };
     int32_t files[] = { 0, 1 };
     const rf_array array = array_i32(RF_SHAPE(2), files);
     rf_dataset *numbers, *rows;
     scratch_write("a.csv", "1,2,3\n4,5,6\n");
     scratch_write("b.csv", "7,8,9\n");
     OK(rf_dataset_from_arrays(&(rf_dataset_arrays_params){ .arrays = &array, .num_arrays = 1 }, &numbers));
-    OK(join_tables(numbers, &(struct tables){ paths, components }, &rows));
+    OK(join_tables(numbers, &tables, &rows));
     rf_dataset_destroy(&numbers);
     expect_first(&rows, 0, RF_SHAPE(2));
 }
