@@ -9,7 +9,8 @@ import sys
 
 COLUMNS = 100
 GLSL = {".comp", ".glsl", ".frag", ".vert"}
-FOLDERS = ("docs", "examples", "include", "shaders", "src", "tests", "tools", "transport")
+FOLDERS = ("bindings", "docs", "examples", "include", "packaging", "shaders", "src", "tests",
+           "tools", "transport")
 COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*(?:\n[ \t]*//[^\n]*)*", re.S)
 STARTS = re.compile(r"(?:\A[*!\s]*|[.!?]\s+)(What|Of)\b")
 

@@ -131,7 +131,8 @@ def as_dense(value: Any, want: Optional[DType] = None) -> np.ndarray:
                                            (low, high))
         array = array.astype(narrowed.numpy)
     if not array.flags.c_contiguous or not array.dtype.isnative:
-        array = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("=")).reshape(array.shape)
+        array = np.ascontiguousarray(array,
+                                     dtype=array.dtype.newbyteorder("=")).reshape(array.shape)
     return array
 
 

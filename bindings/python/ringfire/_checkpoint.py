@@ -32,8 +32,8 @@ class CheckpointOptions:
 
 
 class RestoreStatus:
-    """How a restored file and the objects of a checkpoint fit. Where a model has not been built yet,
-    all is restored when a step first calls it."""
+    """How a restored file and the objects of a checkpoint fit. Where a model has not been built
+    yet, all is restored when a step first calls it."""
 
     def __init__(self) -> None:
         self.report: Optional[str] = None  # None: not restored yet
@@ -41,8 +41,8 @@ class RestoreStatus:
     def assert_consumed(self) -> "RestoreStatus":
         """Raises an error that lists what did not fit, if there is any."""
         if self.report is None:
-            raise InvalidArgumentError("nothing was restored yet: a model of the checkpoint has not "
-                                       "been built; call it, or give it an input_shape")
+            raise InvalidArgumentError("nothing was restored yet: a model of the checkpoint has "
+                                       "not been built; call it, or give it an input_shape")
         if self.report:
             raise InvalidArgumentError("not all was restored:\n" + self.report)
         return self

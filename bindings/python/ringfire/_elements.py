@@ -211,7 +211,8 @@ def c_spec(signature: Any) -> Any:
     """The library's ``rf_element_spec *`` of TensorSpecs."""
     leaves = flatten_element(signature)[1]
     if len(leaves) > lib.RF_MAX_COMPONENTS:
-        raise ValueError(f"{len(leaves)} arrays in an element; {lib.RF_MAX_COMPONENTS} are the most")
+        raise ValueError(
+            f"{len(leaves)} arrays in an element; {lib.RF_MAX_COMPONENTS} are the most")
     spec = ffi.new("rf_element_spec *")
     spec.num_components = len(leaves)
     for i, leaf in enumerate(leaves):

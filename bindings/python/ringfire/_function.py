@@ -61,8 +61,8 @@ class PerReplica:
         """The library's object; it belongs to the function, until its next but one run."""
         if self.step is None:
             raise InvalidArgumentError(
-                "this result belongs to an earlier run; reduce or gather it before the function has "
-                "run twice more")
+                "this result belongs to an earlier run; reduce or gather it before the function "
+                "has run twice more")
         return self.pointer
 
     def detach(self) -> None:

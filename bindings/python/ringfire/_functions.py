@@ -66,8 +66,8 @@ def expand_dims(x: TensorLike, axis: int) -> Tensor:
 
 @operation
 def squeeze(x: TensorLike, axis: Axis = None) -> Tensor:
-    """x without the dimensions `axis`, each of which must be 1; without `axis`, without all that are
-    1 but for the first."""
+    """x without the dimensions `axis`, each of which must be 1; without `axis`, without all that
+    are 1 but for the first."""
     t = trace_of("squeeze", x)
     x = _tensor(t, x, "x")
     if axis is None:
@@ -226,8 +226,8 @@ def reduce_sum(x: TensorLike, axis: Axis = None, keepdims: bool = False) -> Tens
 
 @operation
 def reduce_mean(x: TensorLike, axis: Axis = None, keepdims: bool = False) -> Tensor:
-    """Mean over the axes, of the elements that this replica has: over the batch this is not the mean
-    over all replicas; see rf.nn.compute_average_loss()."""
+    """Mean over the axes, of the elements that this replica has: over the batch this is not the
+    mean over all replicas; see rf.nn.compute_average_loss()."""
     return _reduce("reduce_mean", lib.rf_reduce_mean, x, axis, keepdims)
 
 
@@ -485,8 +485,8 @@ def attention(query: TensorLike, key: TensorLike, value: TensorLike,
               dropout: float = 0.0, form: str = "auto",
               first_query: Optional[TensorLike] = None) -> Tensor:
     """Scaled dot-product attention: query [n, heads, t, k], key [n, heads, s, k], value
-    [n, heads, s, v] -> [n, heads, t, v]. `mask` is 0 where a query does not attend to a key; `scale`
-    0 means 1 / sqrt(k)."""
+    [n, heads, s, v] -> [n, heads, t, v]. `mask` is 0 where a query does not attend to a key;
+    `scale` 0 means 1 / sqrt(k)."""
     t = trace_of("attention", query, key, value)
     settings = params("rf_attention_params", t.kept, causal=causal, scale=scale, dropout=dropout,
                       form=enum("rf_attention_form", form))
@@ -528,8 +528,8 @@ def compute_average_loss(per_example_loss: TensorLike, sample_weight: Optional[T
     t = trace_of("compute_average_loss", per_example_loss)
     if isinstance(per_example_loss, Tensor) and per_example_loss.ndim == 0:
         raise InvalidArgumentError(
-            "%s: compute_average_loss() takes the losses of examples, not their sum or mean; give the "
-            'loss reduction="none"' % where())
+            "%s: compute_average_loss() takes the losses of examples, not their sum or mean; give "
+            'the loss reduction="none"' % where())
     settings = params("rf_average_loss_params", t.kept, global_batch_size=global_batch_size or 0)
     if sample_weight is not None:
         settings.sample_weight = t.take(sample_weight, "sample_weight")
@@ -540,7 +540,8 @@ def compute_average_loss(per_example_loss: TensorLike, sample_weight: Optional[T
 
 @operation
 def compute_weighted_loss(per_example_loss: TensorLike, sample_weight: TensorLike) -> Tensor:
-    """The mean of losses by their weights, such as a mask: divided by the weights of all replicas."""
+    """The mean of losses by their weights, such as a mask: divided by the weights of all replicas.
+    """
     t = trace_of("compute_weighted_loss", per_example_loss)
     return t.made(
         lib.rf_compute_weighted_loss(t.pointer, t.take(per_example_loss, "per_example_loss"),

@@ -231,15 +231,15 @@ class _Core:
 
 class Handle:
     """Owns an object of the library. The object is destroyed when the handle is collected, but not
-    before the objects that were made from it: they hold on to it as one of their `parents`. Whatever
-    order Python collects handles in, the library sees children go before their parents.
+    before the objects that were made from it: they hold on to it as one of their `parents`.
+    Whatever order Python collects handles in, the library sees children go before their parents.
 
     Subclasses call adopt() once, with what a create function of the library gave."""
     _core: Optional[_Core] = None
 
     def adopt(self, pointer: Any, destroy: Any, *parents: "Handle") -> None:
-        """`pointer` is the object (no pointer to it); `destroy` the library's rf_x_destroy, which is
-        called with a pointer to it; None where something else owns it."""
+        """`pointer` is the object (no pointer to it); `destroy` the library's rf_x_destroy, which
+        is called with a pointer to it; None where something else owns it."""
         global _serial
         _serial += 1
         self._serial = _serial

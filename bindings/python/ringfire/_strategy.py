@@ -14,7 +14,8 @@ import numpy as np
 from . import _arrays as arrays
 from ._devices import PhysicalDevice, device_list
 from ._function import Function, Orchestrates, PerReplica, Result, _Bound, run_step
-from ._lib import Handle, InvalidArgumentError, TraceError, check, create, ffi, lib, params, text, where
+from ._lib import (Handle, InvalidArgumentError, TraceError, check, create, ffi, lib, params, text,
+                   where)
 from ._trace import current, local
 from ._values import Number, Value
 

@@ -37,7 +37,8 @@ def count_leaves(definition: Any) -> int:
         return 1
     if definition[0] is Static:
         return 0
-    return sum(count_leaves(d) for d in (definition[2] if definition[0] is dict else definition[1:]))
+    parts = definition[2] if definition[0] is dict else definition[1:]
+    return sum(count_leaves(d) for d in parts)
 
 
 class Static:

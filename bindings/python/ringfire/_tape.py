@@ -14,8 +14,8 @@ from ._variable import Variable, variable_list
 
 
 class GradientTape:
-    """Differentiates what a step computes. A step records everything anyway: the context is there to
-    say where, and gradient() may be asked for as often as one likes."""
+    """Differentiates what a step computes. A step records everything anyway: the context is there
+    to say where, and gradient() may be asked for as often as one likes."""
 
     def __init__(self, persistent: bool = True, watch_accessed_variables: bool = True) -> None:
         pass
@@ -46,8 +46,8 @@ class GradientTape:
         leaves: List[Any] = []
         definition = flatten(sources, lambda x: isinstance(x, (Tensor, Variable)), leaves)
         if not leaves:
-            raise InvalidArgumentError("%s: gradient() of no sources; variables of a model are there "
-                                       "once it has been called" % where())
+            raise InvalidArgumentError("%s: gradient() of no sources; variables of a model are "
+                                       "there once it has been called" % where())
         out = ffi.new("rf_tensor[]", len(leaves))
         t.check(
             lib.rf_gradients(t.pointer, loss.handle, handles(t, leaves, "sources"), len(leaves),

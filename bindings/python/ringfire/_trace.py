@@ -81,8 +81,8 @@ class Trace:
         if isinstance(value, Tensor):
             if value.trace is not self:
                 raise TraceError(
-                    "%s: %s is a tensor of another step, or of an earlier trace of this one; return "
-                    "it from the step, and give it to the next one as an argument" %
+                    "%s: %s is a tensor of another step, or of an earlier trace of this one; "
+                    "return it from the step, and give it to the next one as an argument" %
                     (where(), argument))
             return value.handle
         traced = getattr(value, "_traced", None)  # a variable, or what else has a value in a step
@@ -148,7 +148,8 @@ class Tensor:
     # ---- what cannot be traced ----
 
     def _no_value(self, what: str, instead: str) -> TraceError:
-        return TraceError("%s: %s needs a number, but a tensor has none while its step is traced; %s" %
+        return TraceError("%s: %s needs a number, but a tensor has none while its step "
+                          "is traced; %s" %
                           (where(), what, instead))
 
     def __bool__(self) -> bool:

@@ -160,8 +160,8 @@ class BatchValue(Value):
 
 
 class Batch:
-    """An element of an iterator, whose memory is the iterator's until its next element. expire() has
-    to be called before that."""
+    """An element of an iterator, whose memory is the iterator's until its next element. expire()
+    has to be called before that."""
     __slots__ = ("element", "ranks", "values", "used", "expired")
 
     def __init__(self, element: Any, ranks: Sequence[int]) -> None:

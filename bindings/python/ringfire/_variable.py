@@ -9,7 +9,8 @@ import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from . import _arrays as arrays
-from ._lib import Handle, InvalidArgumentError, TraceError, check, create, ffi, lib, params, text, where
+from ._lib import (Handle, InvalidArgumentError, TraceError, check, create, ffi, lib, params, text,
+                   where)
 from ._trace import Tensor, Trace, current, operators
 from ._values import Value
 
@@ -46,8 +47,8 @@ class _Readable(NDArrayOperatorsMixin):
             return made if isinstance(made, Value) else Value(np.asarray(made))
         function = operators.get(ufunc)
         if function is None:
-            raise TraceError("%s: numpy.%s() is no operation of a step; use the one of this package" %
-                             (where(), ufunc.__name__))
+            raise TraceError("%s: numpy.%s() is no operation of a step; use the one of this package"
+                             % (where(), ufunc.__name__))
         return function(*operands)
 
     def __array__(self, dtype: Any = None, copy: Optional[bool] = None) -> np.ndarray:
@@ -207,8 +208,8 @@ class Counter(_Readable):
 
     def _traced(self, trace: Trace) -> Tensor:
         raise TraceError(
-            "%s: '%s' is a whole number of the program, which a step does not see; give the step an "
-            "array, or make the variable of float32" % (where(), self.name))
+            "%s: '%s' is a whole number of the program, which a step does not see; give the step "
+            "an array, or make the variable of float32" % (where(), self.name))
 
     def numpy(self) -> Any:
         return np.int64(self._number[0])
@@ -225,8 +226,8 @@ class Counter(_Readable):
         """Sets the number."""
         number = int(value)
         if number < 0:
-            raise InvalidArgumentError("'%s' is a whole number from 0 on, not %d; make the variable "
-                                       "of float32" % (self.name, number))
+            raise InvalidArgumentError("'%s' is a whole number from 0 on, not %d; make the "
+                                       "variable of float32" % (self.name, number))
         self._number[0] = number
 
     def assign_add(self, delta: Any) -> None:

@@ -8,7 +8,8 @@ import inspect
 import itertools
 import re
 import threading
-from typing import TYPE_CHECKING, Any, Callable, ClassVar, Dict, Iterator, List, Optional, Sequence, Tuple
+from typing import (TYPE_CHECKING, Any, Callable, ClassVar, Dict, Iterator, List, Optional,
+                    Sequence, Tuple)
 from typing import Union
 
 from .._arrays import dtype as element_type, shape_in

@@ -327,6 +327,6 @@ def get(identifier: Any) -> CoreOptimizer:
     return made
 
 
-__all__ = ["AdamW", "Adagrad", "Adam", "Custom", "LAMB", "LearningRate", "Lion", "LossScale", "Muon",
-           "MuonOptions", "Nadam", "Optimizer", "ParameterGroup", "RMSprop", "SGD", "get",
+__all__ = ["AdamW", "Adagrad", "Adam", "Custom", "LAMB", "LearningRate", "Lion", "LossScale",
+           "Muon", "MuonOptions", "Nadam", "Optimizer", "ParameterGroup", "RMSprop", "SGD", "get",
            "schedules"]
