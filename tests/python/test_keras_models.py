@@ -211,6 +211,34 @@ class Models(Folder):
         with self.assertRaisesRegex(rf.NotFoundError, "nowhere"):
             keras.models.load_model(self.path("nowhere"))
 
+    def test_weights_under_other_names(self):
+        model = classifier()
+        model.save_weights(self.path("w"))
+        model.export(self.path("w.safetensors"))
+        wider = keras.Sequential([layers.Dense(8, name="body"), layers.Dense(9)])
+        wider.build((None, 6))
+        for name in "w", "w.safetensors":
+            report = wider.load_weights(self.path(name), skip_mismatch=True, rules={
+                "dense/*": "body/*", "dense_1/*": "dense/*"})
+            self.assertEqual(report.loaded, [("body/kernel", "dense/kernel"),
+                                             ("body/bias", "dense/bias")])
+            self.assertEqual(report.mismatched[1],
+                             ("dense/bias", "dense_1/bias", "f32 [2], not f32 [9]"))
+            self.assertEqual((report.missing, report.left_over), ([], []))
+            np.testing.assert_array_equal(wider.get_weights()[0], model.get_weights()[0])
+        turned = keras.Sequential([layers.Dense(6, name="turned", use_bias=False)])
+        turned.build((None, 8))
+        rule = keras.models.WeightRule("dense/kernel", "turned/kernel", perm=(1, 0))
+        self.assertEqual(turned.load_weights(self.path("w"), rules=[rule]).left_over,
+                         ["dense/bias", "dense_1/bias", "dense_1/kernel"])
+        np.testing.assert_array_equal(turned.get_weights()[0], model.get_weights()[0].T)
+        with self.assertRaisesRegex(rf.NotFoundError, "no tensor 'turned/kernel'"):
+            turned.load_weights(self.path("w"))
+        report = turned.load_weights(self.path("w"), allow_missing=True)
+        self.assertEqual(report.missing, ["turned/kernel"])
+        with self.assertRaisesRegex(rf.InvalidArgumentError, "'dense/bias'"):
+            turned.load_weights(self.path("w"), allow_missing=True, refuse_left_over=True)
+
     def test_models_go(self):
         model = classifier()
         model.fit(X, Y, verbose=0)

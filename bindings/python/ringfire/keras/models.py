@@ -15,13 +15,15 @@ from .._strategy import get_strategy
 from .._trace import Tensor, current, tensors as traced, trace_of
 from .._values import Value
 from .._variable import Variable
-from . import _graph
+from . import _graph, _weights
 from ._fit import Trainer
 from ._layer import Input, InputLayer, KerasTensor, Layer, apply_in, as_list, assign_all
 from ._layer import call_python, enter_scope, parts_of, snake_case, tracing
 from ._layer import training_here
+from ._weights import Rules, WeightReport, WeightRule
 
-__all__ = ["Input", "Model", "Sequential", "load_model", "strategy_here"]
+__all__ = ["Input", "Model", "Sequential", "WeightReport", "WeightRule", "load_model",
+           "strategy_here"]
 
 Path = Union[str, "os.PathLike[str]"]
 
@@ -330,12 +332,19 @@ class Model(Trainer, Handle):
         """Saves the weights."""
         check(lib.rf_model_save_weights(self.pointer, path_bytes(filepath), _save_params(sharded)))
 
-    def load_weights(self, filepath: Path) -> None:
-        """Sets the weights of a built model from any file that has them."""
-        path = path_bytes(filepath)
-        load = lib.rf_model_import_safetensors if path.endswith(b".safetensors") \
-            else lib.rf_model_load_weights
-        check(load(self.pointer, path))
+    def load_weights(self, filepath: Path, skip_mismatch: bool = False,
+                     allow_missing: bool = False, refuse_left_over: bool = False,
+                     rules: Rules = ()) -> WeightReport:
+        """Sets the weights of a built model from any file that has them, and says which.
+
+        ``rules`` maps patterns of names in the file to names of variables, as a dictionary or a
+        list of :class:`WeightRule`. ``skip_mismatch`` leaves variables alone whose tensor has
+        another shape, ``allow_missing`` those that have none; ``refuse_left_over`` makes tensors
+        that no variable gets an error.
+        """
+        return _weights.load(self.pointer, path_bytes(filepath), rules,
+                             skip_mismatch=skip_mismatch, allow_missing=allow_missing,
+                             refuse_left_over=refuse_left_over)
 
     def export(self, filepath: Path, format: Optional[str] = None) -> None:
         """Writes the model for use without training.
