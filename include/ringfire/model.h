@@ -137,6 +137,52 @@ RF_API bool rf_layer_trainable(const rf_layer *layer);
  */
 RF_API rf_variable *rf_layer_variable(const rf_layer *layer, const char *name);
 
+/** Name of a layer, owned by it; NULL before a model has named it, and for NULL. */
+RF_API const char *rf_layer_name(const rf_layer *layer);
+
+/* ---- layers of a model ---- */
+
+/** Number of layers of a model, in which a model as a layer counts as one. 0 for NULL. */
+RF_API uint32_t rf_model_num_layers(const rf_model *model);
+/** A layer of a model, in the order of a summary. Borrowed; NULL when there is no such layer. */
+RF_API rf_layer *rf_model_layer_at(const rf_model *model, uint32_t index);
+/**
+ * A layer of a model by its name, also of one that was loaded: to freeze it
+ * (rf_layer_set_trainable()) or to read its weights (rf_layer_variable()). "encoder/dense" is the
+ * layer "dense" of the model that is the layer "encoder". Borrowed; NULL when there is none.
+ */
+RF_API rf_layer *rf_model_layer(const rf_model *model, const char *name);
+
+/** A model as a layer. `model` is required. */
+typedef struct rf_model_layer_params {
+    /** Of one strategy with the models that the layer will be of. It is kept as long as they live.
+     */
+    rf_model *model;
+    /**
+     * Apply the model only up to its layer of this name, whose first output at its last call is the
+     * output: a model without its head. NULL: apply all of it
+     */
+    const char *last_layer;
+    const char *name;     /**< NULL: "model", "model_1", ... */
+    uint64_t reserved[8]; /**< zero: room for later fields */
+} rf_model_layer_params;
+/**
+ * Makes a layer of a sequential or functional model, with its inputs and outputs. The layer's
+ * weights are the model's: as many layers, of as many models, as are made of one model share them.
+ * They are called after the layer, such as "encoder/dense/kernel", and are trained, saved and
+ * exported with each model that uses them. rf_layer_set_trainable() freezes all layers of the
+ * model.
+ * @return RF_ERROR_INVALID_ARGUMENT for a custom model, which calls others by itself, and when
+ * there is no layer of the name `last_layer`.
+ */
+RF_API RF_MUST_USE rf_result rf_layer_from_model(const rf_model_layer_params *params,
+                                                 rf_layer **out);
+/**
+ * The model that a layer of rf_layer_from_model() applies; that of a model that was loaded is
+ * complete as well. Borrowed from the layer; NULL for other layers.
+ */
+RF_API rf_model *rf_layer_model(const rf_layer *layer);
+
 /* ---- functional models: graphs of layers, which files can hold ---- */
 
 /** Makes a functional model. */

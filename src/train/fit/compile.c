@@ -14,8 +14,8 @@
 
 static bool is_regularized(const rf_model *model)
 {
-    for (uint32_t i = 0; i < rf_model_num_layers(model); i++)
-        if (rf_layer_is_regularized(rf_model_layer(model, i))) return true;
+    for (uint32_t i = 0; i < rf_model_num_all_layers(model); i++)
+        if (rf_layer_is_regularized(rf_model_any_layer(model, i))) return true;
     return false;
 }
 
@@ -144,8 +144,8 @@ static bool knows_layer(const rf_compiled *c, const rf_layer *layer)
 /* As in Keras, what is trained is what was trainable when the model was compiled, however often steps are traced. */
 static rf_result note_layers(rf_compiled *c)
 {
-    for (uint32_t i = 0; i < rf_model_num_layers(c->model); i++) {
-        rf_layer *layer = rf_model_layer(c->model, i);
+    for (uint32_t i = 0; i < rf_model_num_all_layers(c->model); i++) {
+        rf_layer *layer = rf_model_any_layer(c->model, i);
         if (knows_layer(c, layer)) continue;
         RF_TRY(RF_VEC_GROW(&c->layers));
         c->layers.items[c->layers.count++] = (rf_compiled_layer){ layer, rf_layer_state_of(layer) };

@@ -95,9 +95,13 @@ rf_result rf_layer_check_input(const rf_layer *layer, rf_dtype dtype, rf_shape i
 rf_result rf_layer_check_call(const rf_layer *layer, uint32_t num_in, bool mask, uint32_t num_out)
 {
     const rf_layer_kind *kind = layer->kind;
-    const uint32_t least = kind->apply ? kind->min_inputs : 1, most = kind->apply ? kind->max_inputs : 1;
-    const uint32_t outputs = kind->apply ? kind->max_outputs : 1;
+    uint32_t least = kind->apply ? kind->min_inputs : 1, most = kind->apply ? kind->max_inputs : 1;
+    uint32_t outputs = kind->apply ? kind->max_outputs : 1;
     char range[48];
+    if (kind->applies_model) {
+        least = most = layer->u.model.num_inputs;
+        outputs = layer->u.model.num_outputs;
+    }
     snprintf(range, sizeof(range), most == UINT32_MAX ? "%u or more" : least == most ? "%u" : "%u to %u", least, most);
     RF_REQUIRE(num_in >= least && num_in <= most, "layer '%s' (%s) takes %s input%s, got %u", layer->name,
                kind->type_name, range, most == 1 ? "" : "s", num_in);

@@ -41,8 +41,12 @@ rf_result rf_model_adopt(rf_model *model, rf_layer *layer, const char *function)
     RF_REQUIRE(layer, "%s: layer %u is NULL", function, model->layers.count);
     RF_REQUIRE(!layer->model, "%s: layer '%s' belongs to %s model already", function, layer->name,
                layer->model == model ? "this" : "another");
-    rf_result r = RF_OK;
-    if (layer->name && name_taken(model, layer->name)) {
+    const rf_model *inner = rf_layer_model(layer);
+    rf_result r =
+        inner && rf_model_contains(inner, model)
+            ? RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "%s: the layer is a model that has this one as a layer", function)
+            : RF_OK;
+    if (r == RF_OK && layer->name && name_taken(model, layer->name)) {
         r = RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "%s: two layers are called '%s'; names are unique within a model",
                     function, layer->name);
     }
@@ -296,17 +300,21 @@ static rf_result model_build(rf_model *model, const rf_tensor_desc *examples)
     return r;
 }
 
-static bool takes_indices(const rf_layer *layer)
+/* The type of the first input, where nobody says: i32 of a sequential model that begins with an embedding. */
+static rf_dtype first_dtype(const rf_model *model)
 {
+    if (model->built) return model->inputs[0].dtype;
+    if (!rf_model_is_sequential(model)) return RF_F32;
+    const rf_layer *layer = model->layers.items[0];
     while (layer->inner) layer = layer->inner;
-    return layer->kind->takes_indices;
+    if (rf_layer_model(layer)) return first_dtype(rf_layer_model(layer));
+    return layer->kind->takes_indices ? RF_I32 : RF_F32;
 }
 
 rf_result rf_model_build(rf_model *model, rf_shape input_shape)
 {
     RF_REQUIRE(model, "rf_model_build: model is NULL");
-    const bool indices = rf_model_is_sequential(model) && takes_indices(model->layers.items[0]);
-    return rf_model_build_for(model, model->built ? model->inputs[0].dtype : indices ? RF_I32 : RF_F32, input_shape);
+    return rf_model_build_for(model, first_dtype(model), input_shape);
 }
 
 rf_result rf_model_build_for(rf_model *model, rf_dtype dtype, rf_shape input_shape)
@@ -367,11 +375,23 @@ rf_result rf_model_create_from_graph(rf_strategy *strategy, const rf_model_param
 
 /* ---- what a model has ---- */
 
-static uint64_t count_params(const rf_layer *layer)
+static uint64_t count_of(const rf_variable *variable)
 {
+    return (uint64_t)rf_shape_count(rf_variable_shape(variable));
+}
+
+/* The layer's, or those of the model that it applies; each once in a summary, where `counted` has a place for each
+ * variable of the model. */
+static uint64_t count_params(const rf_model *model, const rf_layer *layer, bool *counted)
+{
+    const rf_model *inner = rf_layer_model(layer);
     uint64_t count = 0;
-    for (uint32_t i = 0; i < layer->num_variables; i++) {
-        count += (uint64_t)rf_shape_count(rf_variable_shape(layer->variables[i]));
+    for (uint32_t i = 0; i < layer->num_variables; i++) count += count_of(layer->variables[i]);
+    for (uint32_t i = 0; inner && i < model->tracked.count; i++) {
+        const rf_variable *variable = model->tracked.items[i].variable;
+        if (counted[i] || !rf_model_variable_name(inner, variable)) continue;
+        counted[i] = true;
+        count += count_of(variable);
     }
     return count;
 }
@@ -379,15 +399,14 @@ static uint64_t count_params(const rf_layer *layer)
 uint64_t rf_model_num_params(const rf_model *model)
 {
     uint64_t count = 0;
-    for (uint32_t i = 0; model && i < model->tracked.count; i++)
-        count += (uint64_t)rf_shape_count(rf_variable_shape(model->tracked.items[i].variable));
+    for (uint32_t i = 0; model && i < model->tracked.count; i++) count += count_of(model->tracked.items[i].variable);
     return count;
 }
 
 static bool of_a_layer(const rf_model *model, const rf_variable *variable)
 {
-    for (uint32_t i = 0; i < rf_model_num_layers(model); i++) {
-        const rf_layer *layer = rf_model_layer(model, i);
+    for (uint32_t i = 0; i < rf_model_num_all_layers(model); i++) {
+        const rf_layer *layer = rf_model_any_layer(model, i);
         for (uint32_t k = 0; k < layer->num_variables; k++)
             if (layer->variables[k] == variable) return true;
     }
@@ -399,31 +418,36 @@ rf_result rf_model_summary(const rf_model *model, char **text)
     RF_REQUIRE(text, "rf_model_summary: text is NULL");
     *text = NULL;
     RF_REQUIRE(model, "rf_model_summary: model is NULL");
-    const uint32_t layers = rf_model_num_layers(model);
+    const uint32_t layers = rf_model_num_all_layers(model);
     rf_summary_row *rows = RF_NEW_ARRAY(rf_summary_row, (size_t)layers + model->tracked.count);
-    if (!rows) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    bool *counted = RF_NEW_ARRAY(bool, model->tracked.count);
+    if (!rows || !counted) {
+        rf_free(rows);
+        rf_free(counted);
+        return RF_ERROR_OUT_OF_HOST_MEMORY;
+    }
     uint32_t count = 0;
     for (uint32_t i = 0; i < layers; i++) {
-        const rf_layer *layer = rf_model_layer(model, i);
+        const rf_layer *layer = rf_model_any_layer(model, i);
+        if (layer->model != model && rf_model_contains(model, layer->model)) continue; /* within a row */
         rows[count++] = (rf_summary_row){ .name = layer->name,
                                           .type = layer->kind->type_name,
                                           .has_output = layer->called,
                                           .output = layer->output,
-                                          .params = count_params(layer) };
+                                          .params = count_params(model, layer, counted) };
     }
     for (uint32_t i = 0; i < model->tracked.count; i++) {
         const rf_model_variable *v = &model->tracked.items[i];
-        if (of_a_layer(model, v->variable)) continue;
-        rows[count++] = (rf_summary_row){ .name = v->name,
-                                          .type = "Variable",
-                                          .params = (uint64_t)rf_shape_count(rf_variable_shape(v->variable)) };
+        if (counted[i] || of_a_layer(model, v->variable)) continue;
+        rows[count++] = (rf_summary_row){ .name = v->name, .type = "Variable", .params = count_of(v->variable) };
     }
     uint64_t states = 0;
     const rf_variable_list others = rf_model_state_variables(model);
-    for (uint32_t i = 0; i < others.count; i++) states += (uint64_t)rf_shape_count(rf_variable_shape(others.items[i]));
+    for (uint32_t i = 0; i < others.count; i++) states += count_of(others.items[i]);
     const char *title = rf_model_is_sequential(model) ? "sequential" : model->graph ? "functional" : "custom";
     const rf_result r = rf_summary_format(title, rows, count, states, text);
     rf_free(rows);
+    rf_free(counted);
     return r;
 }
 
@@ -465,8 +489,8 @@ rf_tensor rf_model_regularization_loss(rf_trace *t, rf_model *model)
         return RF_NO_TENSOR;
     }
     rf_value total = 0;
-    for (uint32_t i = 0; i < rf_model_num_layers(model); i++) {
-        const rf_layer *layer = rf_model_layer(model, i);
+    for (uint32_t i = 0; i < rf_model_num_all_layers(model); i++) {
+        const rf_layer *layer = rf_model_any_layer(model, i);
         if (!rf_layer_is_regularized(layer)) continue;
         if (!layer->built && layer->model != model) continue; /* a layer that this model does not use */
         if (!layer->built) {
