@@ -21,6 +21,7 @@ from ._layer import Input, InputLayer, KerasTensor, Layer, apply_in, as_list, as
 from ._layer import call_python, enter_scope, parts_of, snake_case, tracing
 from ._layer import training_here
 from ._weights import Rules, WeightReport, WeightRule
+from .metrics import table_of
 
 __all__ = ["Input", "Model", "Sequential", "WeightReport", "WeightRule", "load_model",
            "strategy_here"]
@@ -297,6 +298,25 @@ class Model(Trainer, Handle):
         """In a step: the sum of the penalties of all layers, as a list of it; 0 without any."""
         trace = trace_of("losses")
         return [trace.made(lib.rf_model_regularization_loss(trace.pointer, self.pointer))]
+
+    def metric_results(self, name: str) -> np.ndarray:
+        """All values of a metric of compile() by its name in the logs: those of classes, or of a
+        confusion matrix row after row. Collective."""
+        metric, count = self._metric(name), ffi.new("uint32_t *")
+        lib.rf_metric_results(metric, ffi.NULL, 0, count)
+        out = np.empty(count[0], np.float64)
+        check(lib.rf_metric_results(metric, ffi.from_buffer("double[]", out), len(out), ffi.NULL))
+        return out
+
+    def metric_table(self, name: str, class_names: Optional[Sequence[str]] = None) -> str:
+        """A confusion matrix of compile() as text. Collective."""
+        return table_of(self._metric(name), class_names)
+
+    def _metric(self, name: str) -> Any:
+        metric = lib.rf_model_metric(self.pointer, name.encode())
+        if metric == ffi.NULL:
+            raise ValueError(f"model {self.name!r} was compiled with no metric {name!r}")
+        return metric
 
     def count_params(self) -> int:
         """The number of numbers in all variables."""
