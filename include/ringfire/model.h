@@ -155,8 +155,7 @@ RF_API rf_layer *rf_model_layer(const rf_model *model, const char *name);
 
 /** A model as a layer. `model` is required. */
 typedef struct rf_model_layer_params {
-    /** Of one strategy with the models that the layer will be of. It is kept as long as they live.
-     */
+    /** On the strategy of the models that get the layer, and kept as long as they live. */
     rf_model *model;
     /**
      * Apply the model only up to its layer of this name, whose first output at its last call is the
@@ -167,13 +166,13 @@ typedef struct rf_model_layer_params {
     uint64_t reserved[8]; /**< zero: room for later fields */
 } rf_model_layer_params;
 /**
- * Makes a layer of a sequential or functional model, with its inputs and outputs. The layer's
- * weights are the model's: as many layers, of as many models, as are made of one model share them.
- * They are called after the layer, such as "encoder/dense/kernel", and are trained, saved and
- * exported with each model that uses them. rf_layer_set_trainable() freezes all layers of the
- * model.
- * @return RF_ERROR_INVALID_ARGUMENT for a custom model, which calls others by itself, and when
- * there is no layer of the name `last_layer`.
+ * Makes a layer of a model, with its inputs and outputs. The layer's weights are the model's: as
+ * many layers, of as many models, as are made of one model share them. They are called after the
+ * layer, such as "encoder/dense/kernel", and are trained, saved and exported with each model that
+ * uses them. rf_layer_set_trainable() freezes all layers of the model. A file holds the model with
+ * the layer, where it is sequential or functional.
+ * @return RF_ERROR_INVALID_ARGUMENT when the model has no layer `last_layer`, or with one is not
+ *   built, or code.
  */
 RF_API RF_MUST_USE rf_result rf_layer_from_model(const rf_model_layer_params *params,
                                                  rf_layer **out);

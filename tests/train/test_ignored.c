@@ -2,11 +2,12 @@
 /* Labels that a loss ignores: losses, weights, accuracies, top-k, perplexity and a confusion matrix of a training as
  * PyTorch has them (make_ignored.py prints its numbers), on one replica, on two, and in a job of two workers. */
 #include "../replica/job.h"
+#include "../support/log_value.h"
 #include "../support/strategies.h"
 #include "test_folder.h"
 #include "tests/room.h"
 
-/* Of the labels, 2 of 12 count in the first half of the batch, and 11 of 12 in the second one. */
+/* 2 of 12 labels count in the first half of the batch, and 11 of 12 in the second one. */
 enum { EXAMPLES = 8, STEPS = 3, FEATURES = 2, CLASSES = 4, LABELS = EXAMPLES * STEPS, EPOCHS = 3, COUNTED = 13 };
 static const int32_t ignored = -100;
 
@@ -66,23 +67,16 @@ static rf_model *make_model(rf_strategy *strategy, rf_optimizer **optimizer)
     return model;
 }
 
-static double value_of(const rf_logs *logs, const char *name)
-{
-    double value = NAN;
-    if (!rf_logs_get(logs, name, &value)) fail_msg("there is no '%s'", name);
-    return value;
-}
-
 static void check_evaluation(rf_model *model, const rf_dataset *data)
 {
     double matrix[CLASSES * CLASSES];
     rf_logs logs;
     OK(rf_model_evaluate(model, data, &logs));
-    assert_near(value_of(&logs, "loss"), torch_loss, 1e-6, 0, "loss");
-    assert_near(value_of(&logs, "accuracy"), (double)TORCH_RIGHT / COUNTED, 1e-7, 0, "accuracy");
-    assert_near(value_of(&logs, "among_two"), (double)TORCH_AMONG_TWO / COUNTED, 1e-7, 0, "top 2");
-    assert_near(value_of(&logs, "perplexity"), exp(torch_loss), 1e-5, 0, "perplexity");
-    assert_near(value_of(&logs, "confusion_matrix"), (double)TORCH_RIGHT / COUNTED, 1e-7, 0, "diagonal");
+    assert_near(log_value(&logs, "loss"), torch_loss, 1e-6, 0, "loss");
+    assert_near(log_value(&logs, "accuracy"), (double)TORCH_RIGHT / COUNTED, 1e-7, 0, "accuracy");
+    assert_near(log_value(&logs, "among_two"), (double)TORCH_AMONG_TWO / COUNTED, 1e-7, 0, "top 2");
+    assert_near(log_value(&logs, "perplexity"), exp(torch_loss), 1e-5, 0, "perplexity");
+    assert_near(log_value(&logs, "confusion_matrix"), (double)TORCH_RIGHT / COUNTED, 1e-7, 0, "diagonal");
     OK(rf_metric_results(rf_model_metric(model, "val_confusion_matrix"), matrix, CLASSES * CLASSES, NULL));
     assert_memory_equal(matrix, torch_matrix, sizeof(matrix));
 }
@@ -96,7 +90,7 @@ static void train(rf_strategy *strategy, bool columns)
     rf_dataset *data = make_data(columns);
     OK(rf_model_fit(model, &(rf_fit_params){ .data = data, .epochs = EPOCHS }, &history));
     for (int i = 0; i < EPOCHS; i++)
-        assert_near(value_of(&history.epochs[i], "loss"), torch_losses[i], 1e-6, 0, "loss of an epoch");
+        assert_near(log_value(&history.epochs[i], "loss"), torch_losses[i], 1e-6, 0, "loss of an epoch");
     OK(rf_variable_read(rf_model_variables(model).items[0], kernel));
     for (int i = 0; i < FEATURES * CLASSES; i++) assert_near(kernel[i], torch_kernel[i], 1e-5, 1e-6, "kernel");
     check_evaluation(model, data);
@@ -225,7 +219,7 @@ static void weighs(rf_strategy *strategy)
         const rf_loss loss = { .from_logits = true, .reduction = reductions[i], .ignore_class = &ignored };
         OK(rf_model_compile(model, &(rf_compile_params){ .optimizer = optimizer, .loss = loss }));
         OK(rf_model_evaluate(model, data, &logs));
-        assert_near(value_of(&logs, "loss"), sum / divisors[i], 1e-6, 0, "weighted loss");
+        assert_near(log_value(&logs, "loss"), sum / divisors[i], 1e-6, 0, "weighted loss");
     }
     rf_dataset_destroy(&slices);
     rf_dataset_destroy(&data);

@@ -4,6 +4,7 @@
 #include <ringfire/interchange.h>
 
 #include "../support/strategies.h"
+#include "../support/try.h"
 #include "test_folder.h"
 #include "tests/room.h"
 
@@ -32,7 +33,7 @@ static rf_model *make_encoder(rf_strategy *s)
     return model;
 }
 
-/* Of two inputs, which one encoder encodes: its difference and a head. */
+/* One encoder encodes two inputs: their difference and a head. */
 static rf_model *make_twins(rf_strategy *s, rf_model *encoder)
 {
     rf_model_builder *b;
@@ -242,6 +243,17 @@ static void read_kernel(rf_model *model, const char *layer, float *out)
     OK(rf_variable_read(rf_layer_variable(rf_model_layer(model, layer), "kernel"), out));
 }
 
+/* The code of docs/guides/models.md, word for word. */
+static rf_result replace_head(rf_strategy *strategy, rf_model *loaded, rf_model **model)
+{
+    const rf_model_layer_params base = { .model = loaded, .last_layer = "dense", .name = "base" };
+    rf_layer *layers[2];
+    TRY(rf_layer_from_model(&base, &layers[0]));
+    rf_layer_set_trainable(layers[0], false);
+    TRY(rf_layer_dense(&(rf_dense_params){ .units = 3, .name = "head" }, &layers[1]));
+    return rf_model_create_sequential(strategy, layers, 2, &RF_SHAPE(6), model);
+}
+
 /* A loaded model without its head, frozen, gets another one, which alone is trained. */
 static void another_head(rf_strategy *s)
 {
@@ -251,9 +263,7 @@ static void another_head(rf_strategy *s)
     OK(rf_model_save(encoder, in_folder("base.rfck"), NULL));
     OK(rf_model_load(s, in_folder("base.rfck"), &loaded));
     assert_string_equal(rf_layer_name(rf_model_layer_at(loaded, 1)), "code");
-    rf_layer *layers[2] = { make_model_layer(loaded, "dense", "base"), make_dense(CLASSES, "head") };
-    rf_layer_set_trainable(layers[0], false);
-    OK(rf_model_create_sequential(s, layers, 2, &RF_SHAPE(IN), &model));
+    OK(replace_head(s, loaded, &model));
     assert_int_equal(rf_model_variables(model).count, 2);
     assert_int_equal(rf_model_state_variables(model).count, 2); /* no "base/code" */
     compile_model(s, model, &optimizer);

@@ -42,6 +42,11 @@ void rf_layer_free(rf_layer *layer)
     rf_free(layer);
 }
 
+rf_model *rf_layer_model(const rf_layer *layer)
+{
+    return layer && layer->kind->applies_model ? layer->u.model.model : NULL;
+}
+
 void rf_layer_destroy(rf_layer **layer)
 {
     if (!layer || !*layer) return;

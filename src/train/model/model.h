@@ -108,6 +108,8 @@ void rf_model_leave_call(rf_trace *t, const rf_model_call_scope *scope);
 rf_result rf_model_note_callee(rf_trace *t, rf_model *model);
 /* The name that a variable has in the model; NULL: it is none of the model's. */
 const char *rf_model_variable_name(const rf_model *model, const rf_variable *variable);
+/* The part is the model, or one that it has as a layer, directly or through others. */
+bool rf_model_contains(const rf_model *model, const rf_model *part);
 /* Its layers, then those of the models that it calls. */
 uint32_t rf_model_num_all_layers(const rf_model *model);
 rf_layer *rf_model_any_layer(const rf_model *model, uint32_t index);
@@ -116,8 +118,6 @@ rf_layer *rf_model_any_layer(const rf_model *model, uint32_t index);
 /* A layer that applies a model, once it is given one, which the layer retains. */
 rf_result rf_model_layer_new(const char *name, const char *last, rf_layer **out);
 void rf_model_layer_attach(rf_layer *layer, rf_model *model);
-/* The part is the model, or one that it has as a layer, directly or through others. */
-bool rf_model_contains(const rf_model *model, const rf_model *part);
 
 /* One line of a summary. */
 typedef struct rf_summary_row {

@@ -92,29 +92,7 @@ rf_result rf_layer_from_model(const rf_model_layer_params *params, rf_layer **ou
     return RF_OK;
 }
 
-rf_model *rf_layer_model(const rf_layer *layer)
-{
-    return layer && layer->kind->applies_model ? layer->u.model.model : NULL;
-}
-
 /* ---- models within models ---- */
-
-bool rf_model_contains(const rf_model *model, const rf_model *part)
-{
-    if (model == part) return true;
-    for (uint32_t i = 0; i < model->layers.count; i++) {
-        const rf_model *inner = rf_layer_model(model->layers.items[i]);
-        if (inner && rf_model_contains(inner, part)) return true;
-    }
-    return false;
-}
-
-const char *rf_model_variable_name(const rf_model *model, const rf_variable *variable)
-{
-    for (uint32_t i = 0; i < model->tracked.count; i++)
-        if (model->tracked.items[i].variable == variable) return model->tracked.items[i].name;
-    return NULL;
-}
 
 void rf_layer_set_trainable(rf_layer *layer, bool trainable)
 {

@@ -61,6 +61,13 @@ void rf_model_untrack(rf_model *model, uint32_t num_tracked, uint32_t num_callee
     while (model->callees.count > num_callees) rf_model_release(model->callees.items[--model->callees.count]);
 }
 
+const char *rf_model_variable_name(const rf_model *model, const rf_variable *variable)
+{
+    for (uint32_t i = 0; i < model->tracked.count; i++)
+        if (model->tracked.items[i].variable == variable) return model->tracked.items[i].name;
+    return NULL;
+}
+
 /* ---- how long a model lives ---- */
 
 rf_model *rf_model_retain(rf_model *model)
@@ -145,6 +152,16 @@ void rf_model_leave_call(rf_trace *t, const rf_model_call_scope *scope)
 }
 
 /* ---- layers ---- */
+
+bool rf_model_contains(const rf_model *model, const rf_model *part)
+{
+    if (model == part) return true;
+    for (uint32_t i = 0; i < model->layers.count; i++) {
+        const rf_model *inner = rf_layer_model(model->layers.items[i]);
+        if (inner && rf_model_contains(inner, part)) return true;
+    }
+    return false;
+}
 
 uint32_t rf_model_num_all_layers(const rf_model *model)
 {
