@@ -137,6 +137,11 @@ RF_API bool rf_layer_trainable(const rf_layer *layer);
  */
 RF_API rf_variable *rf_layer_variable(const rf_layer *layer, const char *name);
 
+/**
+ * Names a layer, also one whose constructor takes no name. `name` is copied.
+ * @return RF_ERROR_INVALID_ARGUMENT for an empty name, and once a model has the layer.
+ */
+RF_API RF_MUST_USE rf_result rf_layer_set_name(rf_layer *layer, const char *name);
 /** Name of a layer, owned by it; NULL before a model has named it, and for NULL. */
 RF_API const char *rf_layer_name(const rf_layer *layer);
 
@@ -152,6 +157,12 @@ RF_API rf_layer *rf_model_layer_at(const rf_model *model, uint32_t index);
  * layer "dense" of the model that is the layer "encoder". Borrowed; NULL when there is none.
  */
 RF_API rf_layer *rf_model_layer(const rf_model *model, const char *name);
+
+/**
+ * The name that a variable has in the files of a model, such as "encoder/dense/kernel". Borrowed
+ * from the model; NULL when it is none of the model's.
+ */
+RF_API const char *rf_model_variable_name(const rf_model *model, const rf_variable *variable);
 
 /** A model as a layer. `model` is required. */
 typedef struct rf_model_layer_params {
@@ -181,6 +192,15 @@ RF_API RF_MUST_USE rf_result rf_layer_from_model(const rf_model_layer_params *pa
  * complete as well. Borrowed from the layer; NULL for other layers.
  */
 RF_API rf_model *rf_layer_model(const rf_layer *layer);
+
+/**
+ * Makes a layer that applies a layer of another model, with its weights and its name: for a second
+ * model, such as one that gives what the first one has inside. That model's variables stay as long
+ * as the layer does. A file of the second model has the layer itself. A layer of
+ * rf_layer_from_model() becomes another one of the same model.
+ * @return RF_ERROR_INVALID_ARGUMENT for a layer that no model has.
+ */
+RF_API RF_MUST_USE rf_result rf_layer_share(rf_layer *layer, rf_layer **out);
 
 /* ---- functional models: graphs of layers, which files can hold ---- */
 

@@ -236,6 +236,53 @@ static void two_layers(rf_strategy *s)
 }
 TEST_ON_ONE(two_layers)
 
+/* A second model of layers that the first one has: one set of weights, under the same names; a file has the layers. */
+static void shared_layers(rf_strategy *s)
+{
+    char names[400];
+    float before[N * CLASSES], after[N * CLASSES];
+    rf_optimizer *optimizer;
+    rf_layer *layers[2], *again;
+    rf_dense_params decayed = { .units = 5, .kernel_regularizer = { .l2 = 0.5f }, .name = "decayed" };
+    rf_model *first = make_encoder(s), *second, *loaded;
+    FAILS(rf_layer_set_name(rf_model_layer_at(first, 0), "x"), RF_ERROR_INVALID_ARGUMENT, "belongs to a model already");
+    OK(rf_layer_dense(&decayed, &again));
+    FAILS(rf_layer_share(again, &layers[0]), RF_ERROR_INVALID_ARGUMENT, "no model has the layer");
+    FAILS(rf_layer_set_name(again, ""), RF_ERROR_INVALID_ARGUMENT, "name is empty");
+    rf_layer_destroy(&again);
+    OK(rf_layer_share(rf_model_layer(first, "dense"), &layers[0]));
+    OK(rf_layer_dropout(0.5f, 3, &layers[1]));
+    OK(rf_layer_set_name(layers[1], "drop"));
+    rf_layer *head[3] = { layers[0], layers[1], make_dense(CLASSES, "head") };
+    OK(rf_model_create_sequential(s, head, 3, &RF_SHAPE(IN), &second));
+    assert_string_equal(rf_layer_name(rf_model_layer_at(second, 1)), "drop");
+    names_in_file(second, names, sizeof(names));
+    assert_string_equal(names, "dense/bias dense/kernel head/bias head/kernel");
+    check_summary(second, "total parameters: 53");
+    compile_model(s, second, &optimizer);
+    fit(second, 1);
+    float kernel[IN * 5], other[IN * 5];
+    OK(rf_variable_read(rf_layer_variable(rf_model_layer(second, "dense"), "kernel"), kernel));
+    OK(rf_variable_read(rf_layer_variable(rf_model_layer(first, "dense"), "kernel"), other));
+    assert_memory_equal(kernel, other, sizeof(kernel));
+    rf_layer_set_trainable(rf_model_layer(second, "dense"), false);
+    assert_int_equal(rf_model_variables(first).count, 2);
+    rf_layer_set_trainable(rf_model_layer(second, "dense"), true);
+    OK(rf_model_save(second, in_folder("second.rfck"), NULL));
+    predict(second, 1, before);
+    rf_model_destroy(&first); /* its weights stay */
+    predict(second, 1, after);
+    assert_memory_equal(before, after, sizeof(before));
+    OK(rf_model_load(s, in_folder("second.rfck"), &loaded));
+    predict(loaded, 1, after);
+    assert_memory_equal(before, after, sizeof(before));
+    rf_model_destroy(&loaded);
+    rf_model_destroy(&second);
+    rf_optimizer_destroy(&optimizer);
+}
+TEST_ON_ONE(shared_layers)
+TEST_ON_TWO(shared_layers)
+
 /* ---- another head ---- */
 
 static void read_kernel(rf_model *model, const char *layer, float *out)

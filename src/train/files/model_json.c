@@ -49,7 +49,7 @@ rf_result rf_model_check_describable(const rf_model *model, const char *function
                        "rf_model_export()",
                        function);
     for (uint32_t i = 0; i < model->layers.count; i++) {
-        const rf_layer *layer = model->layers.items[i];
+        const rf_layer *layer = rf_layer_original(model->layers.items[i]);
         if (rf_layer_model(layer)) {
             RF_TRY(check_parts(model, i, function));
             continue;
@@ -116,7 +116,7 @@ static rf_result describe_layers(const rf_architecture *a, json_t *list)
     for (uint32_t i = 0; i < a->count; i++) {
         json_t *object;
         RF_TRY(a->layers[i]->kind->applies_model ? model_layer_to_json(a, i, &object)
-                                                 : rf_layer_to_json(a->layers[i], &object));
+                                                 : rf_layer_to_json(rf_layer_original(a->layers[i]), &object));
         RF_TRY(list_append(list, object));
     }
     return RF_OK;

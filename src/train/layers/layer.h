@@ -23,6 +23,7 @@ typedef struct rf_layer_kind {
                   uint32_t num_out);
     uint32_t min_inputs, max_inputs, max_outputs;
     bool takes_mask;
+    bool shares;                      /* rf_layer_share() */
     bool applies_model;               /* rf_layer_from_model(): numbers of inputs and outputs are the layer's */
     bool takes_start, takes_cache;    /* rf_layer_apply_params::start_index and cache */
     void (*destroy)(rf_layer *layer); /* frees what `u` holds; NULL: nothing */
@@ -150,6 +151,7 @@ struct rf_layer {
             const rf_layer *embedding; /* of the same model */
             bool use_bias;
         } embedding_head;
+        rf_layer *shared; /* of a model to which the layer has a reference */
         struct {
             rf_model *model;   /* a reference; NULL: as yet a description, of one to be made */
             rf_model *own;     /* the same, where nobody else destroys it */
@@ -173,6 +175,9 @@ const char *rf_custom_layer_type(const rf_layer *layer);
 const char *rf_custom_layer_config(const rf_layer *layer);
 /* By the function that is registered for the type. RF_ERROR_UNSUPPORTED without one. */
 rf_result rf_custom_layer_make(const char *type, const char *name, const char *config, rf_layer **out);
+
+/* The layer itself, or the other model's that it applies. */
+const rf_layer *rf_layer_original(const rf_layer *layer);
 
 /* Whether the layer takes so many inputs, a mask, and has so many outputs; with rf_layer_check_pieces() all that
  * rf_layer_apply() is given. */

@@ -157,7 +157,9 @@ static bool name_taken(const rf_model_builder *b, const char *name)
 /* The name that it has or, with a number where that is taken, that of its kind, below the scope. */
 static rf_result name_layer(const rf_model_builder *b, rf_layer *layer)
 {
-    const char *scope = b->scopes.count ? b->scopes.items[b->scopes.count - 1] : "";
+    /* Weights of another model's layer have its name, and so have their layers in files. */
+    const bool scoped = b->scopes.count > 0 && !layer->kind->shares;
+    const char *scope = scoped ? b->scopes.items[b->scopes.count - 1] : "";
     for (uint32_t n = 0;; n++) {
         const char *base = layer->name ? layer->name : layer->kind->base_name;
         char *name = n == 0 ? rf_asprintf("%s%s", scope, base) : rf_asprintf("%s%s_%u", scope, base, n);

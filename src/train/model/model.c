@@ -380,16 +380,23 @@ static uint64_t count_of(const rf_variable *variable)
     return (uint64_t)rf_shape_count(rf_variable_shape(variable));
 }
 
-/* The layer's, or those of the model that it applies; each once in a summary, where `counted` has a place for each
- * variable of the model. */
-static uint64_t count_params(const rf_model *model, const rf_layer *layer, bool *counted)
+static bool layer_has(const rf_layer *layer, const rf_variable *variable)
 {
     const rf_model *inner = rf_layer_model(layer);
+    layer = rf_layer_original(layer);
+    for (uint32_t i = 0; i < layer->num_variables; i++)
+        if (layer->variables[i] == variable) return true;
+    return inner && rf_model_variable_name(inner, variable);
+}
+
+/* The layer's variables, or those of the model that it applies; each once in a summary, where `counted` has a place for
+ * each variable of the model. */
+static uint64_t count_params(const rf_model *model, const rf_layer *layer, bool *counted)
+{
     uint64_t count = 0;
-    for (uint32_t i = 0; i < layer->num_variables; i++) count += count_of(layer->variables[i]);
-    for (uint32_t i = 0; inner && i < model->tracked.count; i++) {
+    for (uint32_t i = 0; i < model->tracked.count; i++) {
         const rf_variable *variable = model->tracked.items[i].variable;
-        if (counted[i] || !rf_model_variable_name(inner, variable)) continue;
+        if (counted[i] || !layer_has(layer, variable)) continue;
         counted[i] = true;
         count += count_of(variable);
     }
@@ -401,16 +408,6 @@ uint64_t rf_model_num_params(const rf_model *model)
     uint64_t count = 0;
     for (uint32_t i = 0; model && i < model->tracked.count; i++) count += count_of(model->tracked.items[i].variable);
     return count;
-}
-
-static bool of_a_layer(const rf_model *model, const rf_variable *variable)
-{
-    for (uint32_t i = 0; i < rf_model_num_all_layers(model); i++) {
-        const rf_layer *layer = rf_model_any_layer(model, i);
-        for (uint32_t k = 0; k < layer->num_variables; k++)
-            if (layer->variables[k] == variable) return true;
-    }
-    return false;
 }
 
 rf_result rf_model_summary(const rf_model *model, char **text)
@@ -429,16 +426,18 @@ rf_result rf_model_summary(const rf_model *model, char **text)
     uint32_t count = 0;
     for (uint32_t i = 0; i < layers; i++) {
         const rf_layer *layer = rf_model_any_layer(model, i);
-        if (layer->model != model && rf_model_contains(model, layer->model)) continue; /* within a row */
+        const uint64_t params = count_params(model, layer, counted);
+        /* Layers of models that layers apply are within the rows of these. */
+        if (layer->model != model && params == 0 && rf_model_is_data(model)) continue;
         rows[count++] = (rf_summary_row){ .name = layer->name,
                                           .type = layer->kind->type_name,
                                           .has_output = layer->called,
                                           .output = layer->output,
-                                          .params = count_params(model, layer, counted) };
+                                          .params = params };
     }
     for (uint32_t i = 0; i < model->tracked.count; i++) {
         const rf_model_variable *v = &model->tracked.items[i];
-        if (counted[i] || of_a_layer(model, v->variable)) continue;
+        if (counted[i]) continue;
         rows[count++] = (rf_summary_row){ .name = v->name, .type = "Variable", .params = count_of(v->variable) };
     }
     uint64_t states = 0;
@@ -481,6 +480,12 @@ static bool add_penalties(rf_trace *t, rf_regularizer reg, rf_variable *variable
     return r >= 0;
 }
 
+/* Another model's layer: its weights are among those of this one. */
+static bool uses_layer(const rf_model *model, const rf_layer *layer)
+{
+    return layer->num_variables > 0 && rf_model_variable_name(model, layer->variables[0]);
+}
+
 rf_tensor rf_model_regularization_loss(rf_trace *t, rf_model *model)
 {
     if (!t || rf_trace_status(t) < 0) return RF_NO_TENSOR;
@@ -492,7 +497,7 @@ rf_tensor rf_model_regularization_loss(rf_trace *t, rf_model *model)
     for (uint32_t i = 0; i < rf_model_num_all_layers(model); i++) {
         const rf_layer *layer = rf_model_any_layer(model, i);
         if (!rf_layer_is_regularized(layer)) continue;
-        if (!layer->built && layer->model != model) continue; /* a layer that this model does not use */
+        if (layer->model != model && !uses_layer(model, layer)) continue;
         if (!layer->built) {
             (void)rf_trace_fail(t, RF_ERROR_INVALID_ARGUMENT,
                                 "rf_model_regularization_loss: layer '%s' has no weights yet; call the model first",

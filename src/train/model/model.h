@@ -106,8 +106,6 @@ rf_result rf_model_enter_call(rf_trace *t, rf_model *model, rf_model_call_scope 
 void rf_model_leave_call(rf_trace *t, const rf_model_call_scope *scope);
 /* A layer of `model` is called in a trace. */
 rf_result rf_model_note_callee(rf_trace *t, rf_model *model);
-/* The name that a variable has in the model; NULL: it is none of the model's. */
-const char *rf_model_variable_name(const rf_model *model, const rf_variable *variable);
 /* The part is the model, or one that it has as a layer, directly or through others. */
 bool rf_model_contains(const rf_model *model, const rf_model *part);
 /* Its layers, then those of the models that it calls. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Models as layers of other models, and layers of a model by name. */
+/* Models, and layers of models, as layers of other models; layers of a model by name. */
 #include <string.h>
 
 #include "base/error.h"
@@ -92,12 +92,48 @@ rf_result rf_layer_from_model(const rf_model_layer_params *params, rf_layer **ou
     return RF_OK;
 }
 
-/* ---- models within models ---- */
+/* ---- layers of other models ---- */
+
+static void apply_shared(rf_trace *t, const rf_layer *layer, const rf_layer_apply_params *params, rf_tensor *out,
+                         uint32_t num_out)
+{
+    (void)rf_layer_apply(t, layer->u.shared->model, layer->u.shared, params, out, num_out);
+}
+
+static void release_shared(rf_layer *layer)
+{
+    if (layer->u.shared) rf_model_release(layer->u.shared->model);
+}
+
+static const rf_layer_kind shared_kind = {
+    .base_name = "shared", .type_name = "Shared", .apply = apply_shared, .destroy = release_shared, .shares = true
+};
+
+rf_result rf_layer_share(rf_layer *layer, rf_layer **out)
+{
+    RF_REQUIRE(out, "rf_layer_share: out is NULL");
+    *out = NULL;
+    RF_REQUIRE(layer, "rf_layer_share: layer is NULL");
+    RF_REQUIRE(layer->model, "rf_layer_share: no model has the layer; give it to one first");
+    if (layer->kind->shares) return rf_layer_share(layer->u.shared, out);
+    if (layer->kind->applies_model) {
+        RF_TRY(rf_model_layer_new(layer->name, layer->u.model.last, out));
+        rf_model_layer_attach(*out, layer->u.model.model);
+        return RF_OK;
+    }
+    RF_TRY(rf_layer_new(&shared_kind, layer->name, out));
+    (*out)->u.shared = layer;
+    rf_model_retain(layer->model);
+    return RF_OK;
+}
+
+/* ---- what such layers have ---- */
 
 void rf_layer_set_trainable(rf_layer *layer, bool trainable)
 {
     const rf_model *inner = rf_layer_model(layer);
     if (!layer) return;
+    if (layer->kind->shares) rf_layer_set_trainable(layer->u.shared, trainable);
     layer->frozen = !trainable;
     rf_layer_freeze_variables(layer);
     for (uint32_t i = 0; inner && i < inner->layers.count; i++)
@@ -107,6 +143,7 @@ void rf_layer_set_trainable(rf_layer *layer, bool trainable)
 rf_variable *rf_layer_variable(const rf_layer *layer, const char *name)
 {
     const rf_model *inner = rf_layer_model(layer);
+    layer = rf_layer_original(layer);
     if (!name) return NULL;
     for (uint32_t i = 0; inner && i < inner->tracked.count; i++)
         if (strcmp(inner->tracked.items[i].name, name) == 0) return inner->tracked.items[i].variable;
@@ -120,11 +157,6 @@ rf_variable *rf_layer_variable(const rf_layer *layer, const char *name)
 }
 
 /* ---- layers by name ---- */
-
-const char *rf_layer_name(const rf_layer *layer)
-{
-    return layer ? layer->name : NULL;
-}
 
 uint32_t rf_model_num_layers(const rf_model *model)
 {

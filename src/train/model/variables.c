@@ -63,7 +63,7 @@ void rf_model_untrack(rf_model *model, uint32_t num_tracked, uint32_t num_callee
 
 const char *rf_model_variable_name(const rf_model *model, const rf_variable *variable)
 {
-    for (uint32_t i = 0; i < model->tracked.count; i++)
+    for (uint32_t i = 0; model && i < model->tracked.count; i++)
         if (model->tracked.items[i].variable == variable) return model->tracked.items[i].name;
     return NULL;
 }
