@@ -47,11 +47,13 @@ class Models(Folder):
         model.add(layers.Dense(8))
         model.add(keras.Sequential([layers.Dense(3)]))
         self.assertEqual([w.shape for w in model.get_weights()], [(6, 8), (8,), (8, 3), (3,)])
-        self.assertEqual([x.name for x in model.layers], ["dense", "dense_1"])
-        self.assertEqual(model.get_layer("dense_1").count_params(), 27)
+        self.assertEqual([x.name for x in model.layers], ["dense", "sequential"])
+        self.assertEqual(model.get_layer("sequential/dense").count_params(), 27)
+        self.assertEqual([v.name for v in model.weights][2:],
+                         ["sequential/dense/kernel", "sequential/dense/bias"])
         with self.assertRaisesRegex(ValueError, "in use"):
             model.add(layers.Dense(1))
-        with self.assertRaisesRegex(ValueError, "has no layer 'x'; there are dense, dense_1"):
+        with self.assertRaisesRegex(ValueError, "has no layer 'x'; there are dense, sequential"):
             model.get_layer("x")
 
     def test_names_are_the_library_s(self):
@@ -93,13 +95,106 @@ class Models(Folder):
         y = layers.Dense(2)(x)
         with self.assertRaisesRegex(ValueError, "depends on an Input that is not in inputs"):
             keras.Model(keras.Input((6,)), y)
-        keras.Model(x, y).predict(X, verbose=0)
-        with self.assertRaisesRegex(ValueError, "belongs to another model"):
-            keras.Model(x, layers.Dense(1)(y)).predict(X, verbose=0)
         with self.assertRaisesRegex(TypeError, r"layers.Lambda\(function\)"):
             rf.square(y)
         with self.assertRaisesRegex(ValueError, "rf_layer_conv2d|conv2d"):
             keras.Model(x, layers.Conv2D(2, 3)(x)).predict(X, verbose=0)
+
+    def test_shared_weights(self):
+        x = keras.Input((6,))
+        hidden = layers.Dense(4, "relu")(x)
+        inside = keras.Model(x, hidden, name="inside")
+        whole = keras.Model(x, layers.Dense(2)(hidden))
+        whole.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+        before = inside.predict(X, verbose=0)
+        whole.fit(X, Y, verbose=0)
+        after = inside.predict(X, verbose=0)
+        self.assertFalse(np.array_equal(before, after))
+        self.assertEqual([v.name for v in inside.weights], ["dense/kernel", "dense/bias"])
+        np.testing.assert_array_equal(inside.get_weights()[0], whole.get_weights()[0])
+        inside.save(self.path("m"))
+        np.testing.assert_array_equal(
+            keras.models.load_model(self.path("m")).predict(X, verbose=0), after)
+        # An encoder in two models, and by itself.
+        encoder = keras.Sequential([layers.Dense(3, input_shape=(6,))])
+        decoder = keras.Sequential([layers.Dense(6, input_shape=(3,))], name="decoder")
+        auto = keras.Sequential([encoder, decoder])
+        auto.compile("sgd", "mse")
+        y = keras.Input((6,))
+        twins = keras.Model([x, y], encoder(x) + encoder(y))
+        self.assertEqual(twins.count_params(), 21)
+        auto.fit(X, X, verbose=0)
+        np.testing.assert_allclose(twins.predict([X, X], verbose=0),
+                                   2 * encoder.predict(X, verbose=0), rtol=1e-5, atol=1e-6)
+        self.assertIs(auto.get_layer("decoder"), decoder)
+        encoder.trainable = False
+        self.assertEqual([v.name for v in auto.trainable_variables],
+                         ["decoder/dense/kernel", "decoder/dense/bias"])
+
+    def test_another_head(self):
+        classifier().save(self.path("m"))
+        base = keras.models.load_model(self.path("m"))
+        self.assertEqual([x.name for x in base.layers], ["dense", "dense_1"])
+        self.assertEqual(base.get_layer("dense_1").count_params(), 18)
+        base.get_layer("dense").trainable = False
+        self.assertEqual(len(base.trainable_variables), 2)
+        model = keras.Sequential([
+            keras.models.ModelLayer(base, last_layer="dense", name="base", trainable=False),
+            layers.Dense(5, name="head")])
+        model.build((None, 6))
+        self.assertEqual([v.name for v in model.trainable_variables], ["head/kernel", "head/bias"])
+        self.assertEqual([v.name for v in model.non_trainable_variables],
+                         ["base/dense/kernel", "base/dense/bias"])
+        model.save(self.path("n"))
+        again = keras.models.load_model(self.path("n"))
+        np.testing.assert_array_equal(again.predict(X, verbose=0), model.predict(X, verbose=0))
+        self.assertEqual(again.get_layer("base/dense").count_params(), 56)
+        with self.assertRaisesRegex(ValueError, "no layer 'none'"):
+            again.get_layer("none")
+
+    def test_masks_travel(self):
+        tokens = np.array([[1, 2, 0, 0], [3, 0, 0, 0], [4, 4, 4, 4]], np.int32)
+        words = keras.Input((4,), dtype="int32")
+        embedding = layers.Embedding(5, 4)
+        dense, head = layers.Dense(4), layers.MultiHeadAttention(1, 4)
+        sequences, last = layers.GRU(3, return_sequences=True), layers.Bidirectional(layers.LSTM(2))
+        mask = layers.NotEqual(0)(words)
+        x = head(dense(embedding(words)), attention_mask=mask)
+        wanted = keras.Model(words, last(sequences(x, mask=mask), mask=mask))
+        masked = layers.Embedding(5, 4, mask_zero=True)
+        x = layers.Dropout(0.5)(layers.Dense(4)(masked(words)))
+        x = layers.GRU(3, return_sequences=True)(layers.MultiHeadAttention(1, 4)(x))
+        model = keras.Model(words, layers.Bidirectional(layers.LSTM(2))(x))
+        other = np.array([[1, 2, 3, 3], [3, 1, 1, 1], [4, 4, 4, 4]], np.int32)
+        for net in wanted, model:
+            net.predict(tokens, verbose=0)
+        model.set_weights(wanted.get_weights())
+        np.testing.assert_array_equal(model.predict(tokens, verbose=0),
+                                      wanted.predict(tokens, verbose=0))
+        self.assertFalse(np.allclose(model.predict(tokens, verbose=0)[:2],
+                                     model.predict(other, verbose=0)[:2]))
+        short = keras.Sequential([keras.Input((4,), dtype="int32"),
+                                  layers.Embedding(5, 4, mask_zero=True), layers.SimpleRNN(2)])
+        plain = keras.Sequential([keras.Input((2,), dtype="int32"), layers.Embedding(5, 4),
+                                  layers.SimpleRNN(2)])
+        for net, x in (short, tokens), (plain, tokens[:, :2]):
+            net.predict(x, verbose=0)
+        plain.set_weights(short.get_weights())
+        np.testing.assert_allclose(short.predict(tokens[:1], verbose=0),
+                                   plain.predict(tokens[:1, :2], verbose=0), rtol=1e-5, atol=1e-6)
+        with self.assertRaisesRegex(ValueError, "would not heed"):
+            layers.GlobalAveragePooling1D()(masked(words))
+        with self.assertRaisesRegex(ValueError, "begin with an Input"):
+            keras.Sequential([layers.Embedding(5, 4, mask_zero=True)]).predict(tokens, verbose=0)
+
+    def test_names_of_all_layers(self):
+        model = keras.Sequential([layers.Flatten(name="rows", input_shape=(3, 2)),
+                                  layers.Dropout(0.5, name="drop"), layers.ReLU()])
+        model.build((None, 3, 2))
+        lines = []
+        model.summary(lines.append)
+        for name in "rows", "drop", "activation":
+            self.assertIn(f"\n{name} (", lines[0])
 
     def test_function(self):
         class Net(keras.Model):

@@ -116,11 +116,15 @@ class Variable(Handle, _Readable):
                    lib.rf_variable_destroy, strategy)
         self.strategy, self._aggregation = strategy, aggregation
 
+    _name_there: Optional[str] = None
+
     @classmethod
-    def borrowed(cls, pointer: Any, owner: Handle, strategy: Any) -> "Variable":
-        """A variable that belongs to a model or a layer."""
+    def borrowed(cls, pointer: Any, owner: Handle, strategy: Any,
+                 name: Optional[str] = None) -> "Variable":
+        """A variable that belongs to a model, under its name there, or to a layer."""
         made = Handle.__new__(cls)
         made.adopt(pointer, None, owner)
+        made._name_there = name
         made.strategy, made._aggregation = strategy, VariableAggregation.MEAN
         return made
 
@@ -131,8 +135,8 @@ class Variable(Handle, _Readable):
 
     @property
     def name(self) -> str:
-        """Name."""
-        return text(lib.rf_variable_name(self.pointer))
+        """Name; of a model's variable that in the model."""
+        return self._name_there or text(lib.rf_variable_name(self.pointer))
 
     @property
     def shape(self) -> Tuple[int, ...]:

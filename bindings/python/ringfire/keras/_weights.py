@@ -54,8 +54,8 @@ def _report(made: Any) -> WeightReport:
 
 def load(model: Any, path: bytes, rules: Rules, **flags: bool) -> WeightReport:
     """rf_model_load_weights_with()."""
-    listed = [WeightRule(*rule) for rule in
-              (rules.items() if isinstance(rules, Mapping) else rules)]
+    listed = [WeightRule(pattern, name) for pattern, name in rules.items()] \
+        if isinstance(rules, Mapping) else list(rules)
     kept: List[Any] = []
     array = ffi.new("rf_weight_rule[]", len(listed))
     for target, rule in zip(array, listed):
