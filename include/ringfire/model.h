@@ -56,6 +56,18 @@ RF_API const char *rf_model_input_name(const rf_model *model, uint32_t index);
 /** Name of an output; as rf_model_input_name(). */
 RF_API const char *rf_model_output_name(const rf_model *model, uint32_t index);
 /**
+ * Shape of an example of an input, without the batch. Its rank is 0 before the model is built, and
+ * when there is no such input.
+ */
+RF_API rf_shape rf_model_input_shape(const rf_model *model, uint32_t index);
+/** The same of an output; as rf_model_input_shape(). */
+RF_API rf_shape rf_model_output_shape(const rf_model *model, uint32_t index);
+/** Type of an input. RF_DTYPE_INVALID before the model is built, and when there is no such input.
+ */
+RF_API rf_dtype rf_model_input_dtype(const rf_model *model, uint32_t index);
+/** The same of an output; as rf_model_input_dtype(). */
+RF_API rf_dtype rf_model_output_dtype(const rf_model *model, uint32_t index);
+/**
  * Applies any model inside a step: rf_model_call() for several tensors.
  * @param in all inputs, each with the batch as dimension 0
  * @param[out] out as many as the model has outputs; invalid tensors after a failure
@@ -235,7 +247,9 @@ RF_API RF_MUST_USE rf_result rf_model_builder_create(rf_strategy *strategy, rf_m
 RF_API void rf_model_builder_destroy(rf_model_builder **builder);
 /**
  * An input of the model: its type, the shape of an example (without the batch), and its name, which
- * is copied; NULL: "input", "input_1", ... At most RF_MAX_COMPONENTS, all of them before the first
+ * is copied; NULL: "input", "input_1", ... Dimensions of -1, such as the length of sequences, are
+ * left open: the model is traced for each that comes, and ONNX files call them "sequence". It is
+ * built with 8 and 11 in their place. At most RF_MAX_COMPONENTS, all of them before the first
  * layer.
  */
 RF_API rf_symbol rf_model_builder_input(rf_model_builder *builder, rf_dtype dtype, rf_shape shape,

@@ -134,6 +134,11 @@ static void twins(rf_strategy *s)
                                "head/bias head/kernel");
     assert_int_equal(rf_model_num_params(model), IN * 5 + 5 + 5 * CODE + CODE + CODE * CLASSES + CLASSES);
     assert_int_equal(rf_model_num_layers(model), 3);
+    assert_true(rf_shape_equal(rf_model_input_shape(model, 1), RF_SHAPE(IN)));
+    assert_true(rf_shape_equal(rf_model_output_shape(model, 0), RF_SHAPE(CLASSES)));
+    assert_int_equal(rf_model_input_dtype(model, 0), RF_F32);
+    assert_int_equal(rf_model_output_dtype(model, 1), RF_DTYPE_INVALID);
+    assert_int_equal(rf_model_input_shape(model, 2).rank, 0);
     check_summary(model, "encoder (Model)");
     check_summary(model, "total parameters: 74");
     compile_model(s, model, &optimizer);

@@ -6,6 +6,7 @@
 #include "base/memory.h"
 #include "train/files/layer_json.h"
 #include "train/model/layer_graph.h"
+#include "train/model/open_shape.h"
 
 enum { MOST_LAYERS = 4096, MOST_CALLS = 16384, MOST_INPUTS = 1 << 26 /* elements of an example */ };
 
@@ -311,7 +312,7 @@ static rf_result read_layers(const json_t *list, rf_architecture *out)
 
 static rf_result check_example(rf_shape shape, int32_t least_rank)
 {
-    const int64_t elements = shape.rank < RF_MAX_RANK ? rf_shape_count(shape) : 0;
+    const int64_t elements = shape.rank < RF_MAX_RANK ? rf_shape_count(rf_shape_filled(shape, RF_OTHER_OPEN_SIZE)) : 0;
     if (shape.rank < least_rank || elements < 1 || elements > MOST_INPUTS)
         return RF_FAIL(RF_ERROR_CORRUPT_DATA, "examples of %lld numbers", (long long)elements);
     return RF_OK;

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "train/model/layer_graph.h"
+#include "train/model/open_shape.h"
 
 struct rf_model_builder {
     rf_strategy *strategy;
@@ -95,7 +96,7 @@ static rf_result add_input(rf_model_builder *b, rf_dtype dtype, rf_shape shape, 
     RF_REQUIRE(graph->uses.count == 0, "rf_model_builder_input: inputs come before the first layer");
     RF_REQUIRE(dtype > RF_DTYPE_INVALID && dtype < RF_DTYPE_COUNT, "rf_model_builder_input: dtype %d does not exist",
                (int)dtype);
-    RF_REQUIRE(shape.rank >= 0 && shape.rank < RF_MAX_RANK && rf_shape_count(shape) > 0,
+    RF_REQUIRE(shape.rank >= 0 && shape.rank < RF_MAX_RANK && rf_shape_count(rf_shape_filled(shape, 1)) > 0,
                "rf_model_builder_input: shape %s is not that of an example",
                rf_shape_format(shape, text, sizeof(text)));
     snprintf(automatic, sizeof(automatic), graph->num_inputs ? "input_%u" : "input", graph->num_inputs);

@@ -9,6 +9,7 @@
 #include "ops/ops.h"
 #include "trace/trace.h"
 #include "train/model/layer_graph.h"
+#include "train/model/open_shape.h"
 #include "train/optimizer/optimizer.h"
 
 /* ---- layers of a model ---- */
@@ -211,6 +212,7 @@ rf_result rf_model_check_alive(const rf_model *model, const char *function)
 typedef struct build_probe {
     rf_model *model;
     bool reached;
+    rf_shape outputs[RF_MAX_COMPONENTS]; /* of an example */
 } build_probe;
 
 /* Calls the model once, which creates its variables, and gives the trace up. */
@@ -218,12 +220,14 @@ static rf_result build_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, vo
 {
     build_probe *probe = user;
     RF_TRY(rf_model_apply_all(t, probe->model, in, RF_INFERENCE, out));
+    for (uint32_t i = 0; i < probe->model->num_outputs; i++)
+        probe->outputs[i] = rf_example_shape(rf_tensor_shape(t, out[i]));
     probe->reached = true;
     return RF_FAIL(RF_ERROR_CANCELLED, "rf_model_build: the model is built");
 }
 
 /* Runs that step on zeros. */
-static rf_result build_on(rf_model *model, const rf_element *element)
+static rf_result build_on(rf_model *model, const rf_element *element, rf_shape *outputs)
 {
     rf_error_record before;
     rf_error_save(&before);
@@ -239,6 +243,7 @@ static rf_result build_on(rf_model *model, const rf_element *element)
         (void)rf_error_restore(&before);
         r = RF_OK;
     }
+    memcpy(outputs, probe.outputs, sizeof(probe.outputs));
     rf_function_destroy(&function);
     return r;
 }
@@ -261,33 +266,26 @@ static rf_result check_built(const rf_model *model, const rf_tensor_desc *wanted
         const rf_tensor_desc *is = &model->inputs[i];
         RF_REQUIRE(is->dtype == wanted[i].dtype, "rf_model_build: the model was built for %s%s, not %s",
                    rf_dtype_name(is->dtype), name, rf_dtype_name(wanted[i].dtype));
-        RF_REQUIRE(rf_shape_equal(is->shape, wanted[i].shape), "rf_model_build: the model was built for %s%s, not %s",
-                   rf_shape_format(is->shape, a, sizeof(a)), name, rf_shape_format(wanted[i].shape, b, sizeof(b)));
+        RF_REQUIRE(rf_shape_equal(is->shape, wanted[i].shape) || rf_shape_fits(wanted[i].shape, is->shape),
+                   "rf_model_build: the model was built for %s%s, not %s", rf_shape_format(is->shape, a, sizeof(a)),
+                   name, rf_shape_format(wanted[i].shape, b, sizeof(b)));
     }
     return RF_OK;
 }
 
-/* `examples`: the inputs' types and shapes, without the batch. */
-static rf_result model_build(rf_model *model, const rf_tensor_desc *examples)
+/* With `size` in the place of what is open. */
+static rf_result build_for_size(rf_model *model, const rf_tensor_desc *examples, int64_t size, rf_shape *outputs)
 {
     char name[128], text[96];
     rf_element element = { .num_components = model->num_inputs };
-    RF_TRY(rf_model_check_alive(model, "rf_model_build"));
-    for (uint32_t i = 0; i < model->num_inputs; i++) {
-        const rf_shape shape = examples[i].shape;
-        RF_REQUIRE(shape.rank >= (model->apply ? 0 : 1) && shape.rank < RF_MAX_RANK && rf_shape_count(shape) > 0,
-                   "%s %s is not the shape of an example", name_input(model, i, name, sizeof(name)),
-                   rf_shape_format(shape, text, sizeof(text)));
-    }
-    if (model->built) return check_built(model, examples);
     rf_result r = RF_OK;
     for (uint32_t i = 0; r == RF_OK && i < model->num_inputs; i++) {
         rf_array *input = &element.component[i];
         /* One example per replica, so that none of them is left out of the trace. */
-        *input = (rf_array){ .dtype = examples[i].dtype, .shape = { .rank = examples[i].shape.rank + 1 } };
+        const rf_shape example = rf_shape_filled(examples[i].shape, size);
+        *input = (rf_array){ .dtype = examples[i].dtype, .shape = { .rank = example.rank + 1 } };
         input->shape.dim[0] = rf_strategy_num_replicas_in_sync(model->strategy);
-        memcpy(&input->shape.dim[1], examples[i].shape.dim,
-               (size_t)examples[i].shape.rank * sizeof(examples[i].shape.dim[0]));
+        memcpy(&input->shape.dim[1], example.dim, (size_t)example.rank * sizeof(example.dim[0]));
         const int64_t count = rf_shape_count(input->shape);
         if (count <= 0)
             r = RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "%s %s is too large", name_input(model, i, name, sizeof(name)),
@@ -295,9 +293,33 @@ static rf_result model_build(rf_model *model, const rf_tensor_desc *examples)
         else if (!(input->data = rf_calloc((size_t)count, rf_dtype_size(input->dtype))))
             r = RF_ERROR_OUT_OF_HOST_MEMORY;
     }
-    if (r == RF_OK) r = build_on(model, &element);
+    if (r == RF_OK) r = build_on(model, &element, outputs);
     for (uint32_t i = 0; i < model->num_inputs; i++) rf_free(element.component[i].data);
     return r;
+}
+
+/* `examples`: the inputs' types and shapes, without the batch. */
+static rf_result model_build(rf_model *model, const rf_tensor_desc *examples)
+{
+    char name[128], text[96];
+    bool open = false;
+    rf_shape first[RF_MAX_COMPONENTS], other[RF_MAX_COMPONENTS];
+    RF_TRY(rf_model_check_alive(model, "rf_model_build"));
+    for (uint32_t i = 0; i < model->num_inputs; i++) {
+        const rf_shape shape = examples[i].shape;
+        RF_REQUIRE(shape.rank >= (model->apply ? 0 : 1) && shape.rank < RF_MAX_RANK &&
+                       rf_shape_count(rf_shape_filled(shape, 1)) > 0,
+                   "%s %s is not the shape of an example", name_input(model, i, name, sizeof(name)),
+                   rf_shape_format(shape, text, sizeof(text)));
+        open = open || rf_shape_is_open(shape);
+    }
+    if (model->built) return check_built(model, examples);
+    RF_TRY(build_for_size(model, examples, RF_OPEN_SIZE, first));
+    if (!open) return RF_OK;
+    RF_TRY(build_for_size(model, examples, RF_OTHER_OPEN_SIZE, other));
+    for (uint32_t i = 0; i < model->num_inputs; i++) model->inputs[i].shape = examples[i].shape;
+    for (uint32_t i = 0; i < model->num_outputs; i++) model->outputs[i].shape = rf_shape_opened(first[i], other[i]);
+    return RF_OK;
 }
 
 /* The type of the first input, where nobody says: i32 of a sequential model that begins with an embedding. */
