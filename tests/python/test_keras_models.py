@@ -152,6 +152,41 @@ class Models(Folder):
         with self.assertRaisesRegex(ValueError, "no layer 'none'"):
             again.get_layer("none")
 
+    def test_shapes_while_describing(self):
+        words, image = keras.Input((7,), dtype="int32"), keras.Input((8, 8, 3))
+        x = layers.Embedding(5, 4, mask_zero=True)(words)
+        self.assertEqual((x.shape, x.ndim, x.dtype), ((None, 7, 4), 3, rf.float32))
+        y, state = layers.GRU(3, return_state=True)(x)
+        self.assertEqual((y.shape, state.shape), ((None, 3), (None, 3)))
+        z = layers.Conv2D(5, 3, strides=2)(image)
+        self.assertEqual((image.shape, z.shape), ((None, 8, 8, 3), (None, 3, 3, 5)))
+        self.assertEqual(layers.Dense(z.shape[-1])(layers.Flatten()(z)).shape, (None, 5))
+        net = keras.Sequential([layers.Dense(9, input_shape=(3,))])
+        self.assertEqual(net(y).shape, (None, 9))
+        self.assertEqual(layers.MultiHeadAttention(2, 4)(x).shape, (None, 7, 4))
+        table = layers.Embedding(5, 4)
+        self.assertEqual(layers.EmbeddingHead(table)(table(words)).shape, (None, 7, 5))
+        both = layers.Bidirectional(layers.LSTM(3))(x)
+        self.assertEqual((both.shape, keras.Model(words, both).count_params()), ((None, 6), 212))
+        model = keras.Model([words, image], [y, layers.Dense(2)(layers.Flatten()(z))])
+        self.assertEqual(model.count_params(), 20 + 81 + 140 + 92)
+        with self.assertRaisesRegex(ValueError, "conv2d"):
+            self.assertEqual(layers.Conv2D(2, 3)(words).shape, ())
+
+    def test_open_lengths(self):
+        words = keras.Input((None,), dtype="int32")
+        x = layers.GRU(3, return_sequences=True)(layers.Embedding(5, 4)(words))
+        self.assertEqual((words.shape, x.shape), ((None, None), (None, None, 3)))
+        model = keras.Model(words, x)
+        model.save(self.path("m"))
+        model.export(self.path("m.onnx"))
+        loaded = keras.models.load_model(self.path("m"))
+        for length in 2, 9:
+            tokens = np.arange(3 * length, dtype=np.int32).reshape(3, length) % 5
+            made = model.predict(tokens, verbose=0)
+            self.assertEqual(made.shape, (3, length, 3))
+            np.testing.assert_array_equal(loaded.predict(tokens, verbose=0), made)
+
     def test_masks_travel(self):
         tokens = np.array([[1, 2, 0, 0], [3, 0, 0, 0], [4, 4, 4, 4]], np.int32)
         words = keras.Input((4,), dtype="int32")

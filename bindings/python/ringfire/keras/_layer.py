@@ -12,7 +12,7 @@ from typing import (TYPE_CHECKING, Any, Callable, ClassVar, Dict, Iterator, List
                     Sequence, Tuple)
 from typing import Union
 
-from .._arrays import dtype as element_type, shape_in
+from .._arrays import dtype as element_type, shape_in, shape_out
 from .._lib import callback, check, create, ffi, lib
 from .._trace import Trace, current, optional, tensors
 from ._params import Configured, convert, fill, named, zero_or
@@ -41,6 +41,8 @@ class KerasTensor:
         self.layer = layer
         self.inputs = list(inputs)
         self.mask = mask
+        # Shapes and types of all outputs, once somebody asks.
+        self.known: Optional[List[Tuple[Tuple[int, ...], Any]]] = None
         self.travels: Optional[KerasTensor] = None  # the mask of its steps, for layers behind it
         self.serial = next(_serial)
         self.results: List[KerasTensor] = [self]
@@ -52,6 +54,29 @@ class KerasTensor:
             other.__dict__.update(self.__dict__)
             self.results.append(other)
         return self.results[index]
+
+    @property
+    def shape(self) -> Tuple[Optional[int], ...]:
+        """Dimensions; None is the batch, or left open. A layer like the call's is tried, once."""
+        return (None,) + tuple(None if n == -1 else n for n in self._signature()[0])
+
+    @property
+    def ndim(self) -> int:
+        """The number of dimensions, with that of the batch."""
+        return len(self.shape)
+
+    @property
+    def dtype(self) -> Any:
+        """Element type."""
+        return self._signature()[1]
+
+    def _signature(self) -> Tuple[Tuple[int, ...], Any]:
+        if isinstance(self.layer, InputLayer):
+            return self.layer.shape, self.layer.dtype
+        call = self.results[0]
+        if call.known is None:
+            call.known = _try_layer(call)
+        return call.known[self.index]
 
     @property
     def index(self) -> int:
@@ -86,17 +111,33 @@ class KerasTensor:
         return f"<KerasTensor of {self.layer.name or type(self.layer).__name__}>"
 
 
+def _try_layer(call: KerasTensor) -> List[Tuple[Tuple[int, ...], Any]]:
+    """Shapes and types of what a call gives, of another layer with the same settings."""
+    from .models import Functional
+    inputs = [Input(shape, dtype) for shape, dtype in (x._signature() for x in call.inputs)]
+    mask = None if call.mask is None else Input(*call.mask._signature())
+    assert isinstance(call.layer, Layer)
+    made = as_list(call.layer._twin()._record(list(inputs), mask))
+    model = Functional(inputs + ([] if mask is None else [mask]), made)
+    return [(shape_out(lib.rf_model_output_shape(model.pointer, i)),
+             element_type(lib.rf_model_output_dtype(model.pointer, i)))
+            for i in range(len(made))]
+
+
 class InputLayer:
     """An input of a functional model, or the first entry of a Sequential."""
 
-    def __init__(self, shape: Sequence[int], dtype: Any = None, name: Optional[str] = None) -> None:
-        self.shape = tuple(int(n) for n in shape)
+    def __init__(self, shape: Sequence[Optional[int]], dtype: Any = None,
+                 name: Optional[str] = None) -> None:
+        self.shape = tuple(-1 if n is None else int(n) for n in shape)
         self.dtype = element_type(dtype or "float32")
         self.name = name
 
 
-def Input(shape: Sequence[int], dtype: Any = None, name: Optional[str] = None) -> KerasTensor:
-    """An input of a functional model: ``shape`` is that of an example, without the batch."""
+def Input(shape: Sequence[Optional[int]], dtype: Any = None,
+          name: Optional[str] = None) -> KerasTensor:
+    """An input of a functional model: ``shape`` is that of an example, without the batch. None is
+    a size that is left open."""
     return KerasTensor(InputLayer(shape, dtype, name))
 
 
@@ -199,6 +240,12 @@ class Layer(Configured):
         self._shares: List[Layer] = []
         self._added: List[Variable] = []
         self.built = False
+
+    def _twin(self) -> Any:
+        """Another layer with the same settings."""
+        return type(self).from_config({
+            key: value._twin() if isinstance(value, Layer) else value
+            for key, value in self._config.items()})
 
     # -- making it --
 

@@ -168,6 +168,11 @@ class EmbeddingHead(Layer):
 
     def __init__(self, embedding: Embedding, use_bias: bool = True, **options: Any) -> None:
         super().__init__(**options)
+        self._columns = int(embedding._config["input_dim"])
+
+    def _twin(self) -> Dense:
+        """Without the table, which only a model that calls the embedding has."""
+        return Dense(self._columns)
 
 
 class BatchNormalization(Layer):

@@ -150,8 +150,9 @@ class Model(Trainer, Handle):
         return list(dict.fromkeys([*parts_of(self, Layer), *self._own_layers()]))
 
     def build(self, input_shape: Sequence[Optional[int]], dtype: Any = None) -> None:
-        """Makes the variables, for inputs of this shape; its first entry is the batch."""
-        shape = shape_in([int(n) for n in tuple(input_shape)[1:] if n is not None])
+        """Makes the variables, for inputs of this shape; its first entry is the batch, and None
+        behind it a size that is left open."""
+        shape = shape_in([-1 if n is None else int(n) for n in tuple(input_shape)[1:]])
         if dtype is None:
             check(lib.rf_model_build(self.pointer, shape))
         else:
@@ -236,6 +237,8 @@ class Model(Trainer, Handle):
         return [thing for _, thing in self._named_layers()]
 
     def _named_layers(self) -> List[Tuple[Optional[str], Any]]:
+        if self._core is None:
+            self._name_layers()
         return [(part.name, part.model if isinstance(part, ModelLayer) else part)
                 for part in parts_of(self, (Layer, Model))]
 
