@@ -24,7 +24,7 @@ static void fill_labels(int32_t *labels)
         labels[i] = (i < LABELS / 2 && i % 4 != 0) || i % 9 == 8 ? ignored : i * 3 % CLASSES;
 }
 
-static rf_dataset *make_data(bool columns)
+static rf_dataset *make_batches(bool columns, uint32_t size)
 {
     float x[LABELS * FEATURES];
     int32_t labels[LABELS];
@@ -36,13 +36,18 @@ static rf_dataset *make_data(bool columns)
     };
     rf_dataset *slices, *data;
     OK(rf_dataset_from_arrays(&(rf_dataset_arrays_params){ .arrays = arrays, .num_arrays = 2 }, &slices));
-    OK(rf_dataset_batch(slices, EXAMPLES, RF_REMAINDER_KEEP, &data));
+    OK(rf_dataset_batch(slices, size, RF_REMAINDER_KEEP, &data));
     rf_dataset_destroy(&slices);
     return data;
 }
 
+static rf_dataset *make_data(bool columns)
+{
+    return make_batches(columns, EXAMPLES);
+}
+
 /* The metrics leave out what the loss does, of whose number nothing is left when this returns. */
-static rf_model *make_model(rf_strategy *strategy, rf_optimizer **optimizer)
+static rf_model *make_model(rf_strategy *strategy, uint32_t accumulation, rf_optimizer **optimizer)
 {
     static const rf_output_metric metrics[] = {
         { .metric = { .kind = RF_METRIC_SPARSE_CATEGORICAL_ACCURACY } },
@@ -58,8 +63,10 @@ static rf_model *make_model(rf_strategy *strategy, rf_optimizer **optimizer)
     OK(rf_layer_dense(&(rf_dense_params){ .units = CLASSES, .no_bias = true }, &layer));
     OK(rf_model_create_sequential(strategy, &layer, 1, &RF_SHAPE(STEPS, FEATURES), &model));
     OK(rf_variable_assign(rf_model_variables(model).items[0], kernel));
-    OK(rf_optimizer_create(strategy, &(rf_optimizer_params){ .kind = RF_OPTIMIZER_SGD, .learning_rate = 0.5 },
-                           optimizer));
+    const rf_optimizer_params sgd = { .kind = RF_OPTIMIZER_SGD,
+                                      .learning_rate = 0.5,
+                                      .accumulation_steps = accumulation };
+    OK(rf_optimizer_create(strategy, &sgd, optimizer));
     OK(rf_model_compile(model, &(rf_compile_params){ .optimizer = *optimizer,
                                                      .loss = { .from_logits = true, .ignore_class = &number },
                                                      .output_metrics = metrics,
@@ -86,7 +93,7 @@ static void train(rf_strategy *strategy, bool columns)
     rf_optimizer *optimizer;
     rf_history history;
     float kernel[FEATURES * CLASSES];
-    rf_model *model = make_model(strategy, &optimizer);
+    rf_model *model = make_model(strategy, 1, &optimizer);
     rf_dataset *data = make_data(columns);
     OK(rf_model_fit(model, &(rf_fit_params){ .data = data, .epochs = EPOCHS }, &history));
     for (int i = 0; i < EPOCHS; i++)
@@ -99,6 +106,23 @@ static void train(rf_strategy *strategy, bool columns)
     rf_model_destroy(&model);
     rf_optimizer_destroy(&optimizer);
     rf_dataset_destroy(&data);
+}
+
+/* Steps of which one has two labels that count and the other eleven add up to one of all. */
+static void accumulates(rf_strategy *strategy)
+{
+    float wanted[FEATURES * CLASSES], kernel[FEATURES * CLASSES];
+    for (uint32_t steps = 1; steps <= 2; steps++) {
+        rf_optimizer *optimizer;
+        rf_model *model = make_model(strategy, steps, &optimizer);
+        rf_dataset *data = make_batches(false, EXAMPLES / steps);
+        OK(rf_model_fit(model, &(rf_fit_params){ .data = data, .epochs = 1 }, NULL));
+        OK(rf_variable_read(rf_model_variables(model).items[0], steps == 1 ? wanted : kernel));
+        rf_model_destroy(&model);
+        rf_optimizer_destroy(&optimizer);
+        rf_dataset_destroy(&data);
+    }
+    for (int i = 0; i < FEATURES * CLASSES; i++) assert_near(kernel[i], wanted[i], 1e-6, 1e-7, "kernel");
 }
 
 /* ---- two workers, first of all: the process that forks has touched no driver ---- */
@@ -124,6 +148,8 @@ static void trains(rf_strategy *strategy)
 }
 TEST_ON_ONE(trains)
 TEST_ON_TWO(trains)
+TEST_ON_ONE(accumulates)
+TEST_ON_TWO(accumulates)
 
 /* ---- a step of the caller's ---- */
 
@@ -232,7 +258,7 @@ TEST_ON_TWO(weighs)
 static void lasts(rf_strategy *strategy)
 {
     rf_optimizer *optimizer;
-    rf_model *loaded, *model = make_model(strategy, &optimizer);
+    rf_model *loaded, *model = make_model(strategy, 1, &optimizer);
     rf_dataset *data = make_data(false);
     OK(rf_model_fit(model, &(rf_fit_params){ .data = data, .epochs = EPOCHS }, NULL));
     OK(rf_model_save(model, in_folder("model"), NULL));
@@ -249,7 +275,7 @@ static void refuses(rf_strategy *strategy)
 {
     rf_optimizer *optimizer;
     rf_metric *metric;
-    rf_model *model = make_model(strategy, &optimizer);
+    rf_model *model = make_model(strategy, 1, &optimizer);
     const rf_loss loss = { .kind = RF_LOSS_CATEGORICAL_CROSSENTROPY, .ignore_class = &ignored };
     FAILS(rf_model_compile(model, &(rf_compile_params){ .optimizer = optimizer, .loss = loss }),
           RF_ERROR_INVALID_ARGUMENT, "loss.ignore_class is for the sparse crossentropy");
