@@ -78,11 +78,11 @@ typedef struct rf_gguf rf_gguf;
  *   for another version or byte order, arrays of arrays, and more than RF_MAX_RANK dimensions.
  */
 RF_API RF_MUST_USE rf_result rf_gguf_open(const char *path, rf_gguf **out);
-/** Closes a file. What it has given becomes invalid. */
+/** Closes a file. Its texts, values and names become invalid. */
 RF_API void rf_gguf_close(rf_gguf **file);
 /** Number of values. */
 RF_API uint64_t rf_gguf_num_values(const rf_gguf *file);
-/** One of the values, in the order of the file. What it points to belongs to the file. */
+/** One of the values, in the order of the file, to which key and data belong. */
 RF_API RF_MUST_USE rf_result rf_gguf_value_at(const rf_gguf *file, uint64_t index,
                                               rf_gguf_value *out);
 /** The value of a key. RF_ERROR_NOT_FOUND names a key that is not there. */

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* GGUF files. Of one that is accepted every value is walked, and of every tensor the first and the last number are
- * read; then its values and those of its tensors that can be are written, and are the same when they are read again. */
+/*
+ * GGUF files. Every value of a file that is accepted is walked, and the first and the last number of each tensor are
+ * read. Then its values, and those of its tensors that can be, are written, and are the same when they are read again.
+ */
 #include <string.h>
 
 #include "base/error.h"

@@ -11,24 +11,18 @@
 
 #include <ringfire/gguf.h>
 
-#define NEED(expression)                                                                                               \
-    do {                                                                                                               \
-        if ((expression) < 0) {                                                                                        \
-            fprintf(stderr, "%s: %s\n", #expression, rf_error_message());                                              \
-            return EXIT_FAILURE;                                                                                       \
-        }                                                                                                              \
-    } while (0)
+#include "tests/support/need_call.h"
 
 static int print_numbers(const char *path, const char *name)
 {
     rf_gguf *file;
     rf_gguf_tensor t;
-    NEED(rf_gguf_open(path, &file));
-    NEED(rf_gguf_find_tensor(file, name, &t));
+    NEED_CALL(rf_gguf_open(path, &file));
+    NEED_CALL(rf_gguf_find_tensor(file, name, &t));
     const uint64_t count = (uint64_t)rf_shape_count(t.shape);
     float *numbers = malloc(count * sizeof(*numbers) + 1);
     if (!numbers) return EXIT_FAILURE;
-    NEED(rf_gguf_read(file, name, 0, count, numbers));
+    NEED_CALL(rf_gguf_read(file, name, 0, count, numbers));
     const size_t written = fwrite(numbers, sizeof(*numbers), count, stdout);
     free(numbers);
     rf_gguf_close(&file);
@@ -61,7 +55,7 @@ static int write_sample(const char *path)
                                        { "f16", RF_SHAPE(1024), RF_GGUF_F16 },
                                        { "bf16", RF_SHAPE(2, 2, 256), RF_GGUF_BF16 },
                                        { "q8_0", RF_SHAPE(4, 8, 32), RF_GGUF_Q8_0 } };
-    NEED(rf_gguf_write(path, &(rf_gguf_contents){ values, 6, tensors, 4, give, NULL }));
+    NEED_CALL(rf_gguf_write(path, &(rf_gguf_contents){ values, 6, tensors, 4, give, NULL }));
     return EXIT_SUCCESS;
 }
 

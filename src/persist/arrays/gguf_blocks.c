@@ -134,9 +134,9 @@ static void decode_q4_k(const uint8_t *block, float *out)
     }
 }
 
-/* 128 bytes of low halves, 64 of the two bits above them, 16 scales with a sign, d. Of each 128 numbers, part p of four
- * has its low halves in bytes 32 (p mod 2) on, in the low or, from part 2 on, the high ones, and its two bits at place
- * 2 p of each byte. Each scale is that of 16 numbers. */
+/* 128 bytes of low halves, 64 of the two bits above them, 16 scales with a sign, d. Part p of the four of each 128
+ * numbers has its low halves in bytes 32 (p mod 2) on, in the low or, from part 2 on, the high ones, and its two bits
+ * at place 2 p of each byte. Each scale is that of 16 numbers. */
 static void decode_q6_k(const uint8_t *block, float *out)
 {
     const float d = load_half(block + 208);

@@ -11,7 +11,7 @@
 #include "base/memory.h"
 #include "persist/arrays/gguf.h"
 
-/* What comes before the tensors' bytes is read as a whole, first so much of it. */
+/* All that comes before the tensors' bytes is read, first so much of it. */
 enum { FIRST_WINDOW = 1 << 20, READ_WINDOW = 16384, MOST_VALUES = 1 << 16, MOST_TENSORS = 1 << 18 };
 enum { SMALLEST_VALUE = 13, SMALLEST_TENSOR = 24 /* bytes in the file */ };
 
@@ -56,7 +56,7 @@ static rf_result fail_end(cursor *c)
                    c->file->path, (unsigned long long)c->file->size);
 }
 
-static rf_result take(cursor *c, uint64_t size, uint8_t **out)
+static rf_result take_bytes(cursor *c, uint64_t size, uint8_t **out)
 {
     if (size > c->size - c->at) return fail_end(c);
     *out = c->bytes + c->at;
@@ -67,7 +67,7 @@ static rf_result take(cursor *c, uint64_t size, uint8_t **out)
 static rf_result take_number(cursor *c, uint32_t bytes, uint64_t *out)
 {
     uint8_t *at;
-    RF_TRY(take(c, bytes, &at));
+    RF_TRY(take_bytes(c, bytes, &at));
     *out = 0;
     for (uint32_t i = 0; i < bytes; i++) *out |= (uint64_t)at[i] << 8 * i;
     return RF_OK;
@@ -79,7 +79,7 @@ static rf_result take_text(cursor *c, const char **text, size_t *size)
     uint8_t *at;
     uint64_t length;
     RF_TRY(take_number(c, 8, &length));
-    RF_TRY(take(c, length, &at));
+    RF_TRY(take_bytes(c, length, &at));
     memmove(at - 8, at, (size_t)length);
     at[(int64_t)length - 8] = 0;
     *text = (const char *)at - 8;
@@ -113,7 +113,7 @@ static rf_result take_numbers(cursor *c, rf_gguf_value *v, uint32_t size)
 {
     uint8_t *from, *to;
     RF_TRY(check_count(c, v->key, v->count, size));
-    RF_TRY(take(c, v->count * size, &from));
+    RF_TRY(take_bytes(c, v->count * size, &from));
     RF_TRY(RF_ARENA_ARRAY(&c->file->arena, to, v->count * size));
     if (v->count > 0) memcpy(to, from, (size_t)(v->count * size));
     for (uint64_t i = 0; v->type == RF_GGUF_BOOL && i < v->count; i++)

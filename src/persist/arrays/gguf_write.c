@@ -17,7 +17,7 @@ typedef struct description {
     rf_result status;
 } description;
 
-static void put(description *d, const void *data, size_t size)
+static void put_bytes(description *d, const void *data, size_t size)
 {
     if (d->status >= 0 && d->size + size > d->capacity) {
         const size_t capacity = 2 * (d->size + size) + 4096;
@@ -39,13 +39,13 @@ static void put_number(description *d, uint64_t value, uint32_t bytes)
 {
     uint8_t text[8];
     for (uint32_t i = 0; i < bytes; i++) text[i] = (uint8_t)(value >> 8 * i);
-    put(d, text, bytes);
+    put_bytes(d, text, bytes);
 }
 
 static void put_text(description *d, const char *text, size_t size)
 {
     put_number(d, size, 8);
-    put(d, text, size);
+    put_bytes(d, text, size);
 }
 
 /* ---- checks ---- */
@@ -126,7 +126,8 @@ static void put_value(description *d, const rf_gguf_value *v)
         put_number(d, v->count, 8);
     }
     if (v->type != RF_GGUF_STRING) {
-        put(d, v->data, (size_t)v->count * rf_gguf_value_size((uint32_t)v->type)); /* little-endian, as all machines */
+        put_bytes(d, v->data,
+                  (size_t)v->count * rf_gguf_value_size((uint32_t)v->type)); /* little-endian, as all machines */
         return;
     }
     const char *const *texts = v->data;
@@ -148,10 +149,10 @@ static uint64_t read_alignment(const rf_gguf_contents *c)
     return alignment;
 }
 
-static rf_result describe(const rf_gguf_contents *c, uint64_t alignment, description *d)
+static rf_result describe_file(const rf_gguf_contents *c, uint64_t alignment, description *d)
 {
     uint64_t offset = 0;
-    put(d, "GGUF", 4);
+    put_bytes(d, "GGUF", 4);
     put_number(d, RF_GGUF_VERSION, 4);
     put_number(d, c->num_tensors, 8);
     put_number(d, c->num_values, 8);
@@ -165,7 +166,7 @@ static rf_result describe(const rf_gguf_contents *c, uint64_t alignment, descrip
         put_number(d, offset, 8);
         offset = rf_align_up(offset + stored_bytes(t), alignment);
     }
-    while (d->status >= 0 && d->size % alignment != 0) put(d, "", 1);
+    while (d->status >= 0 && d->size % alignment != 0) put_bytes(d, "", 1);
     return d->status;
 }
 
@@ -202,7 +203,7 @@ static rf_result write_parts(const rf_new_file *file, const rf_gguf_contents *c,
     const uint64_t alignment = read_alignment(c);
     RF_REQUIRE(alignment > 0 && (alignment & (alignment - 1)) == 0 && alignment <= 1u << 20,
                "rf_gguf_write: general.alignment is no power of two up to 1048576");
-    rf_result r = describe(c, alignment, &d);
+    rf_result r = describe_file(c, alignment, &d);
     if (r >= 0) r = rf_file_write_at(file->ops, file->fd, file->path, d.bytes, d.size, 0);
     rf_free(d.bytes);
     uint64_t at = d.size;
