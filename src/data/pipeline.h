@@ -101,6 +101,9 @@ rf_result rf_stage_pass_over_input(rf_stage *stage);
 rf_result rf_dataset_derive(const rf_dataset *input, const rf_dataset_kind *kind, rf_dataset **out);
 /* The same with `data` of so many bytes, zeros. */
 rf_result rf_dataset_derive_with(const rf_dataset *input, const rf_dataset_kind *kind, size_t size, rf_dataset **out);
+/* As rf_dataset_map_random(), where `user` is a copy of `size` bytes of settings. */
+rf_result rf_dataset_derive_random(const rf_dataset *input, rf_random_map_fn fn, const void *settings, size_t size,
+                                   uint64_t seed, const rf_element_spec *spec, rf_dataset **out);
 rf_result rf_dataset_new(const rf_dataset_kind *kind, const rf_element_spec *spec, rf_dataset **out);
 rf_dataset *rf_dataset_retain(const rf_dataset *dataset);
 /* Whether this is an iterator over the dataset that has not been destroyed. Reads nothing of the iterator. */
