@@ -15,6 +15,9 @@ rf_result rf_image_decode(const char *path, const void *bytes, size_t size, uint
  * with rf_array_free(), also when this fails. */
 rf_result rf_png_decode(const char *path, const void *bytes, size_t size, int64_t max_pixels, rf_array *out);
 rf_result rf_jpeg_decode(const char *path, const void *bytes, size_t size, int64_t max_pixels, rf_array *out);
+/* PNG of one image [h, w, c]: `dtype` RF_U8 or RF_F32. *png is freed with free(). */
+rf_result rf_png_encode(const void *pixels, rf_dtype dtype, uint32_t width, uint32_t height, uint32_t channels,
+                        unsigned char **png, size_t *size);
 /* Allocates out for these sizes. */
 rf_result rf_image_allocate(const char *path, uint64_t height, uint64_t width, uint32_t channels, int64_t max_pixels,
                             rf_array *out);

@@ -5,7 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "persist/events/internal.h"
+#include "base/error.h"
+#include "data/image/image.h"
 
 typedef struct encoder {
     const unsigned char *bytes; /* of one kind: u8 or f32 */
