@@ -256,6 +256,76 @@ typedef struct rf_augment_params {
 RF_API RF_MUST_USE rf_result rf_dataset_map_augment(const rf_dataset *in, uint32_t index,
                                                     uint64_t seed, const rf_augment_params *params,
                                                     rf_dataset **out);
+/** How rf_dataset_map_color_jitter() varies colours; 0 leaves a property as it is. */
+typedef struct rf_color_jitter_params {
+    /** Values are multiplied by a factor from 1 - brightness (at least 0) to 1 + brightness. */
+    float brightness;
+    float contrast;   /**< as brightness: a factor of the distance from the image's mean grey */
+    float saturation; /**< as brightness: a factor of the distance from the pixel's own grey */
+    float hue;        /**< a turn of the circle of colours by -hue to hue; up to 0.5, half of it */
+    float max_value;  /**< the value of white in f32 images. 0: 1 */
+    uint64_t reserved[4]; /**< zero: room for later fields */
+} rf_color_jitter_params;
+/**
+ * Varies the colours of component `index`, u8 or f32 [height, width, channels], which keeps its
+ * type (torchvision's ColorJitter, Keras' RandomColorJitter): brightness, contrast, saturation and
+ * hue, in this order, each by a number of its own. Values end at 0 and at white, and u8 is rounded
+ * at the end. Images have 1 to 4 channels: grey, or RGB; alpha stays. Grey is 0.299 R + 0.587 G +
+ * 0.114 B. The numbers are drawn as in rf_dataset_map_random(). Not for batches.
+ * @return RF_ERROR_INVALID_ARGUMENT for settings out of range, and for saturation or hue of images
+ *   without colours.
+ */
+RF_API RF_MUST_USE rf_result rf_dataset_map_color_jitter(const rf_dataset *in, uint32_t index,
+                                                         uint64_t seed,
+                                                         const rf_color_jitter_params *params,
+                                                         rf_dataset **out);
+/** The pixels outside of an image, with Keras' names. */
+typedef enum rf_fill_mode {
+    RF_FILL_CONSTANT, /**< k k k k | a b c d | k k k k, with a fill value k */
+    RF_FILL_NEAREST,  /**< a a a a | a b c d | d d d d */
+    RF_FILL_REFLECT,  /**< d c b a | a b c d | d c b a */
+    RF_FILL_WRAP,     /**< a b c d | a b c d | a b c d */
+} rf_fill_mode;
+/** How rf_dataset_map_affine() moves images; zeros leave them as they are. */
+typedef struct rf_affine_params {
+    float degrees;      /**< images are turned by -degrees to degrees, up to 360 */
+    float zoom[2];      /**< the least and the greatest enlargement, as 0.8 and 1.2; both 0: 1 */
+    float translate[2]; /**< parts of height and width by which images move at most, either way */
+    rf_fill_mode fill_mode; /**< where the image does not reach */
+    float fill_value;       /**< for ::RF_FILL_CONSTANT */
+    bool nearest;           /**< values of the nearest pixel, as for masks; else bilinear */
+    uint64_t reserved[4];   /**< zero: room for later fields */
+} rf_affine_params;
+/**
+ * Turns, enlarges and moves the images of component `index`, u8 or f32 [height, width, channels],
+ * about their centre (torchvision's RandomAffine; Keras' RandomRotation, RandomZoom and
+ * RandomTranslation). Size and type stay. A positive angle is against the clock. The angle, the
+ * enlargement and the two moves are drawn evenly, as in rf_dataset_map_random(). The same step with
+ * the same seed on another component moves that the same way, such as a mask of the image. Not for
+ * batches.
+ */
+RF_API RF_MUST_USE rf_result rf_dataset_map_affine(const rf_dataset *in, uint32_t index,
+                                                   uint64_t seed, const rf_affine_params *params,
+                                                   rf_dataset **out);
+/** How rf_dataset_map_erase() erases. NULL or zeroed: as in torchvision. */
+typedef struct rf_erase_params {
+    float probability;    /**< that an image loses a part. 0: 0.5 */
+    float area[2];        /**< least and greatest part of the image's area; both 0: 0.02 and 0.33 */
+    float ratio[2];       /**< least and greatest height by width; both 0: 0.3 and 3.3 */
+    float value;          /**< that the part gets */
+    uint64_t reserved[4]; /**< zero: room for later fields */
+} rf_erase_params;
+/**
+ * Erases a rectangle of the images of component `index`, u8 or f32 [height, width, channels], which
+ * keeps its type: random erasing (Zhong et al. 2017; torchvision's and Keras' RandomErasing). Area
+ * and logarithm of the ratio are drawn evenly, and again up to ten times where the rectangle is as
+ * high or as wide as the image; then its place. Cutout (DeVries and Taylor 2017) is a probability
+ * of 1, an area of one size and a ratio of 1. The numbers are drawn as in rf_dataset_map_random().
+ * Not for batches. `params` may be NULL.
+ */
+RF_API RF_MUST_USE rf_result rf_dataset_map_erase(const rf_dataset *in, uint32_t index,
+                                                  uint64_t seed, const rf_erase_params *params,
+                                                  rf_dataset **out);
 /**
  * Says in `*keep` whether an element stays. It follows the rules of ::rf_map_fn.
  */

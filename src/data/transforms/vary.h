@@ -6,7 +6,7 @@
 #include "data/pipeline.h"
 
 /* The first draw of each step. Steps with the same seed draw different numbers, so that what they do is unrelated. */
-enum { RF_DRAW_AUGMENT = 0 };
+enum { RF_DRAW_AUGMENT = 0, RF_DRAW_COLOR = 16, RF_DRAW_AFFINE = 32, RF_DRAW_ERASE = 48, RF_DRAW_MIXUP = 80 };
 
 typedef struct rf_vary_step rf_vary_step;
 struct rf_vary_step {
@@ -15,6 +15,9 @@ struct rf_vary_step {
     void (*vary)(const rf_vary_step *step, rf_random_key key, const rf_array *in, rf_array *out);
     union {
         rf_augment_params augment;
+        rf_color_jitter_params color;
+        rf_affine_params affine;
+        rf_erase_params erase;
     } u;
 };
 
@@ -27,6 +30,21 @@ rf_result rf_vary_check(const char *function, const rf_dataset *in, uint32_t ind
 static inline float rf_pixel_get(const rf_array *image, int64_t i)
 {
     return image->dtype == RF_U8 ? (float)((const uint8_t *)image->data)[i] : ((const float *)image->data)[i];
+}
+
+/* Bytes are rounded, and end at 0 and 255. */
+static inline void rf_pixel_put(rf_array *image, int64_t i, float value)
+{
+    if (image->dtype == RF_U8)
+        ((uint8_t *)image->data)[i] = (uint8_t)(value > 0 ? value < 255 ? value + 0.5f : 255 : 0);
+    else
+        ((float *)image->data)[i] = value;
+}
+
+/* An even draw between two numbers. */
+static inline double rf_vary_between(rf_random_key key, uint64_t draw, double least, double greatest)
+{
+    return least + (greatest - least) * (double)rf_random_key_uniform(key, draw);
 }
 
 #endif
