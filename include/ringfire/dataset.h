@@ -326,6 +326,22 @@ typedef struct rf_erase_params {
 RF_API RF_MUST_USE rf_result rf_dataset_map_erase(const rf_dataset *in, uint32_t index,
                                                   uint64_t seed, const rf_erase_params *params,
                                                   rf_dataset **out);
+/** How rf_dataset_mixup() mixes. NULL or zeroed: as in Keras. */
+typedef struct rf_mixup_params {
+    double alpha;         /**< of the distribution Beta(alpha, alpha) of the parts. 0: 0.2 */
+    uint64_t reserved[4]; /**< zero: room for later fields */
+} rf_mixup_params;
+/**
+ * Mixes the examples of each batch in pairs (mixup, Zhang et al. 2017): row i of each component
+ * becomes part * row i + (1 - part) * row k. The rows k are the batch in another order, and each
+ * row has a part of its own. All components are f32: images as rf_dataset_map_scale_u8() makes
+ * them, labels as rf_dataset_map_one_hot() does. The numbers are drawn as in
+ * rf_dataset_map_random(). In a job each worker makes whole batches and uses its rows of them.
+ * `params` may be NULL.
+ * @return RF_ERROR_INVALID_ARGUMENT where elements are not batched, or a component is not f32.
+ */
+RF_API RF_MUST_USE rf_result rf_dataset_mixup(const rf_dataset *in, uint64_t seed,
+                                              const rf_mixup_params *params, rf_dataset **out);
 /**
  * Says in `*keep` whether an element stays. It follows the rules of ::rf_map_fn.
  */
