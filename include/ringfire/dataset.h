@@ -486,6 +486,30 @@ RF_API RF_MUST_USE rf_result rf_dataset_zip(const rf_dataset *const *in, uint32_
  */
 RF_API RF_MUST_USE rf_result rf_dataset_concatenate(const rf_dataset *in, const rf_dataset *next,
                                                     rf_dataset **out);
+/** How rf_dataset_sample() chooses. NULL or zeroed: evenly, until all inputs are empty. */
+typedef struct rf_sample_params {
+    const double
+        *weights; /**< one for each input, not negative; read by the call. NULL: all the same */
+    uint64_t seed;
+    bool stop_on_empty;   /**< a pass ends where an input is drawn that has no more elements */
+    uint64_t reserved[4]; /**< zero: room for later fields */
+} rf_sample_params;
+/**
+ * Elements of several datasets, of which one is drawn for each element, by weight (tf.data's
+ * sample_from_datasets). Each input keeps its order. One that has ended is not drawn any more, or
+ * ends the pass. The draws depend on the seed, the pass and their number alone, so that a saved
+ * position goes on with the same ones; each pass has others.
+ *
+ * Elements are fetched by number where those of all inputs are; that takes 8 bytes for each.
+ * Otherwise they are read in order, as with rf_dataset_repeat() below: put it above, where passes
+ * are to be the same length. Their number is unknown (::RF_CARDINALITY_UNKNOWN) with
+ * `stop_on_empty`.
+ * @param in up to 65,535 datasets, each of which may be given more than once.
+ * @return RF_ERROR_INVALID_ARGUMENT when types or shapes of their components differ, or for weights
+ *   that are negative or all 0.
+ */
+RF_API RF_MUST_USE rf_result rf_dataset_sample(const rf_dataset *const *in, uint32_t num_in,
+                                               const rf_sample_params *params, rf_dataset **out);
 /**
  * Makes a dataset of an element of the input, which is read-only and valid during the call. Like
  * the function of rf_dataset_map() it must be pure when the dataset is cached or the state of its
