@@ -510,6 +510,33 @@ typedef struct rf_sample_params {
  */
 RF_API RF_MUST_USE rf_result rf_dataset_sample(const rf_dataset *const *in, uint32_t num_in,
                                                const rf_sample_params *params, rf_dataset **out);
+/** A component of the windows of rf_dataset_windows(). */
+typedef struct rf_window_part {
+    uint32_t component; /**< of the rows. One may be in several parts */
+    uint32_t length;    /**< rows, along a new dimension 0; 0: one row, without that dimension */
+    uint32_t offset;    /**< of the first of these rows from the beginning of the window */
+    uint32_t sampling_rate; /**< from one of these rows to the next; 0: 1 */
+    uint64_t reserved[4];   /**< zero: room for later fields */
+} rf_window_part;
+/** Windows for rf_dataset_windows(). `parts` are read by the call. */
+typedef struct rf_windows_params {
+    const rf_window_part *parts; /**< one for each component of a window */
+    uint32_t num_parts;          /**< 1 to RF_MAX_COMPONENTS */
+    uint32_t stride;             /**< from the beginning of a window to that of the next; 0: 1 */
+    uint64_t reserved[4];        /**< zero: room for later fields */
+} rf_windows_params;
+/**
+ * Windows of a table whose rows are in the order of time, each with what is to be foretold from it
+ * (Keras' timeseries_dataset_from_array). With the parts (component 0, length 24) and (component 1,
+ * offset 24) an element has 24 rows of component 0 and component 1 of the row that follows them. A
+ * window that the table has not all rows of is left out. Elements are fetched by number, so that a
+ * shuffle of all of them is a permutation. Tables that do not belong together get windows of their
+ * own, then rf_dataset_concatenate().
+ * @return RF_ERROR_INVALID_ARGUMENT where the rows are read in order, or where there are too few
+ *   for one window.
+ */
+RF_API RF_MUST_USE rf_result rf_dataset_windows(const rf_dataset *in,
+                                                const rf_windows_params *params, rf_dataset **out);
 /**
  * Makes a dataset of an element of the input, which is read-only and valid during the call. Like
  * the function of rf_dataset_map() it must be pure when the dataset is cached or the state of its
@@ -643,6 +670,27 @@ RF_API int64_t rf_dataset_cardinality(const rf_dataset *dataset);
  * the inputs of a step differ in it.
  */
 RF_API uint32_t rf_dataset_batch_size(const rf_dataset *dataset);
+/** The numbers that rf_dataset_moments() takes together. NULL or zeroed: by the last dimension. */
+typedef struct rf_moments_params {
+    uint32_t component;
+    /** One mean for each place along it, counting the batch as 0; negative counts from the last. 0
+     * (the batch): the last */
+    int32_t axis;
+    bool whole;           /**< one mean of all numbers instead, a scalar */
+    uint64_t reserved[4]; /**< zero: room for later fields */
+} rf_moments_params;
+/**
+ * Mean and (biased) variance of a component, u8, i32 or f32, over one pass of a dataset of elements
+ * or of batches: what Keras' Normalization.adapt() learns, for rf_layer_normalization(). They are
+ * gathered in double precision (Welford 1962). Blocking: reads the pass of epoch 0. Thread-safe.
+ * @param[out] mean f32 [size of the axis]; owned by the caller, who frees it with rf_array_free().
+ * @param[out] variance as `mean`
+ * @return RF_ERROR_INVALID_ARGUMENT for an axis that elements do not have, and for datasets that
+ * are empty or infinite. A failure of rf_iterator_next().
+ */
+RF_API RF_MUST_USE rf_result rf_dataset_moments(const rf_dataset *dataset,
+                                                const rf_moments_params *params, rf_array *mean,
+                                                rf_array *variance);
 
 /* ---- iteration ---- */
 

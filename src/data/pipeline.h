@@ -80,6 +80,7 @@ void rf_dataset_free_data(rf_dataset *dataset);
 /* `open` of steps without a private part that read in order, whatever their input is. */
 rf_result rf_stage_open_in_order(rf_stage *stage);
 
+rf_result rf_dataset_is_indexed(const rf_dataset *dataset, bool *indexed);
 rf_result rf_stage_open(const rf_dataset *dataset, uint64_t epoch, rf_stage **out);
 void rf_stage_close(rf_stage **stage);
 rf_result rf_stage_next(rf_stage *stage, const rf_element **out);
@@ -151,6 +152,6 @@ extern const rf_dataset_kind rf_dataset_kind_arrays, rf_dataset_kind_generator, 
     rf_dataset_kind_concatenate, rf_dataset_kind_unbatch, rf_dataset_kind_padded_batch, rf_dataset_kind_images,
     rf_dataset_kind_flat_map, rf_dataset_kind_interleave, rf_dataset_kind_tfrecord, rf_dataset_kind_text_lines,
     rf_dataset_kind_gettext, rf_dataset_kind_negatives, rf_dataset_kind_ignore_errors, rf_dataset_kind_first_pass,
-    rf_dataset_kind_sample;
+    rf_dataset_kind_sample, rf_dataset_kind_windows;
 
 #endif
