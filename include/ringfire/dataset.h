@@ -375,8 +375,8 @@ RF_API RF_MUST_USE rf_result rf_dataset_ignore_errors(const rf_dataset *in, rf_i
                                                       rf_dataset **out);
 /**
  * How many elements the rf_dataset_ignore_errors() steps of this dataset and of its inputs have
- * left out so far, in all passes of all iterators. 0 for NULL.
- * Thread-safe.
+ * left out so far, in all passes of all iterators, and rf_csv_params::skip_damaged rows of tables.
+ * 0 for NULL. Thread-safe.
  */
 RF_API uint64_t rf_dataset_ignored_errors(const rf_dataset *dataset);
 /** Scales pixels to [0, 1]: component `index` (u8) becomes f32, divided by 255. */

@@ -38,11 +38,14 @@ typedef struct rf_csv_params {
     uint32_t num_paths;
     uint32_t num_components;
     const rf_csv_component *components;
-    char separator;       /**< between columns; 0: a comma */
-    bool header;          /**< the first line of each file has the names of its columns */
-    bool fill_empty;      /**< an empty field has the value `fill_value`; else it is an error */
-    double fill_value;    /**< NaN is possible where all components are f32 */
-    uint64_t reserved[4]; /**< zero: room for later fields */
+    char separator;    /**< between columns; 0: a comma */
+    bool header;       /**< the first line of each file has the names of its columns */
+    bool fill_empty;   /**< an empty field has the value `fill_value`; else it is an error */
+    double fill_value; /**< NaN is possible where all components are f32 */
+    /** Rows with a mistake are left out, with a warning for each file, and counted
+     * (rf_dataset_ignored_errors()); else they are errors. */
+    bool skip_damaged;
+    uint64_t reserved[3]; /**< zero: room for later fields */
 } rf_csv_params;
 /**
  * The rows of CSV files (RFC 4180), one file after the other. Fields may be quoted, lines end with

@@ -37,6 +37,8 @@ typedef struct rf_dataset_kind {
      * has. */
     rf_result (*select_files)(const rf_dataset *dataset, uint32_t first, uint32_t step, rf_dataset **out);
     uint64_t (*file_examples)(const rf_dataset *dataset, uint32_t file);
+    /* How many elements the step itself has left out because they cannot be made; NULL: none ever. */
+    uint64_t (*left_out)(const rf_dataset *dataset);
     bool keeps_elements;  /* elements are remembered (cache): what comes from below must not change */
     bool opens_own_input; /* the stage opens its input itself (repeat, prefetch, cache) */
 } rf_dataset_kind;
