@@ -214,13 +214,14 @@ class Normalization(Layer):
     def adapt(self, data: Any, index: int = 0) -> None:
         """Learns mean and variance of an array, or of array number ``index`` of a Dataset, batched
         or not: before the model is used, or later."""
-        dataset = data if isinstance(data, Dataset) else Dataset.from_tensor_slices(data).batch(256)
-        mean, variance = dataset.moments(index, self._config["axis"])
+        if not isinstance(data, Dataset):
+            data = Dataset.from_tensor_slices(data).batch(256)
+        mean, variance = data.moments(index, self._config["axis"])
         if self.built or self.weights:
             self.set_weights([mean, variance])
         elif self._pointer is not None:
-            raise ValueError("Normalization: adapt() it before its model is made, or when the model "
-                             "has been built")
+            raise ValueError("Normalization: adapt() it before its model is made, or when the "
+                             "model has been built")
         else:
             self._give(mean, variance)
 
