@@ -41,6 +41,11 @@ static inline rf_dataset *count_in_order(int32_t first, int32_t count)
     return d;
 }
 
+static inline rf_dataset *source(bool in_order, int32_t first, int32_t count)
+{
+    return in_order ? count_in_order(first, count) : count_from(first, count);
+}
+
 /* Adds a random number of thousands to a number. */
 static inline rf_result scatter(void *user, rf_random_key key, const rf_element *in, rf_element *out)
 {
@@ -130,7 +135,7 @@ static inline void halve(const void *user, uint32_t rows, uint32_t *counts)
     counts[1] = rows - rows / 2;
 }
 
-/* What two workers read of a dataset of batches is together what one reads. Destroys it. */
+/* Two workers' rows together are the batches of one. Destroys the dataset. */
 static inline void expect_rows_of_two_workers(rf_dataset *whole)
 {
     rf_dataset *part[2];

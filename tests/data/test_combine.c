@@ -6,11 +6,6 @@
 #include "data/slice.h"
 #include "tests/room.h"
 
-static rf_dataset *source(bool in_order, int32_t first, int32_t count)
-{
-    return in_order ? count_in_order(first, count) : count_from(first, count);
-}
-
 static rf_dataset *zipped(bool a_in_order, int32_t a, bool b_in_order, int32_t b)
 {
     rf_dataset *both[] = { source(a_in_order, 0, a), source(b_in_order, 100, b) }, *out;

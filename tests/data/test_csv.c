@@ -378,7 +378,7 @@ TEST(test_damaged_rows)
         assert_int_equal(rf_dataset_ignored_errors(d), cases[i].damaged);
         rf_dataset_destroy(&d);
     }
-    /* Of several files each is read twice and counted once; a worker counts those of its own. */
+    /* Several files: each is read twice and counted once; a worker counts those of its own. */
     const char *paths[] = { write_table("one.csv", cases[1].text), write_table("two.csv", cases[2].text) };
     rf_csv_params both = p;
     both.paths = paths;

@@ -5,11 +5,6 @@
 #include "combined.h"
 #include "tests/room.h"
 
-static rf_dataset *source(bool in_order, int32_t first, int32_t count)
-{
-    return in_order ? count_in_order(first, count) : count_from(first, count);
-}
-
 /* 0 to 29, 100 to 119 and 200 to 209. */
 static rf_dataset *sampled(bool in_order, const rf_sample_params *p)
 {

@@ -24,7 +24,7 @@ static float clamp_color(float value, float white)
     return value < 0 ? 0 : value > white ? white : value;
 }
 
-/* What the eye takes for the brightness of a pixel; one of fewer than three channels is grey. */
+/* The brightness that the eye sees; a pixel of fewer than three channels is grey. */
 static float pixel_grey(const float *pixel, int colors)
 {
     return colors == 1 ? pixel[0] : 0.299f * pixel[0] + 0.587f * pixel[1] + 0.114f * pixel[2];
