@@ -276,12 +276,6 @@ def model():
                  + compact({"input_shape": shape,
                             "layers": [{"kind": kind, "name": kind, **fields}]}))
     seed("model", "functional", "\0" + compact(functional(embedding, norm, layers[-1])))
-    inner = {"input_shape": [5], "input_dtype": "i32", "layers": [embedding, {**norm, "name": "n"}]}
-    model_layer = {"kind": "model", "name": "encoder", "trainable": False, "model": inner}
-    seed("model", "model_layer", "\0" + compact({
-        "input_shape": [5], "input_dtype": "i32", "layers": [
-            model_layer, {"kind": "model", "name": "again", "last_layer": embedding["name"],
-                          "same_as": "encoder"}]}))
     schedule = {"kind": "constant", "initial": 0.001, "rate": 0.0, "alpha": 0.0, "end": 0.0,
                 "power": 0.0, "decay_steps": 0,
                 "warmup_steps": 0, "staircase": False, "boundaries": [], "values": []}
@@ -334,10 +328,6 @@ def model():
     classes = {**weighted, "kind": "f1_score", "weighted": False, "average": "macro",
                "num_classes": 10}
     seed("model", "training_classes", "\1" + compact({**training, "metrics": [classes]}))
-    matrix = {"kind": "confusion_matrix", "output": 0, "num_classes": 3, "normalize": "labels",
-              "ignore_class": -1}
-    seed("model", "training_ignored", "\1" + compact({
-        **training, "metrics": [matrix], "loss": {**training["loss"], "ignore_class": -100}}))
     top = {"kind": "sparse_top_k_categorical_accuracy", "output": 1, "name": "top",
            "threshold": 0.0, "from_logits": False, "k": 3,
            "num_thresholds": 0}
