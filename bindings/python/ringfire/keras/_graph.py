@@ -92,7 +92,7 @@ class Graph:
         layer = call.layer
         assert isinstance(layer, Layer)
         if id(layer) not in pointers:
-            pointers[id(layer)] = layer._give(model)
+            pointers[id(layer)] = layer._lend(model)
         pointer = pointers[id(layer)]
         inputs = ffi.new("rf_symbol[]", [symbols[t.serial, t.index] for t in call.inputs])
         mask = ffi.new("rf_symbol *")[0] if call.mask is None \

@@ -318,7 +318,7 @@ class Layer(Configured):
         self._kept += [kind, user]
         return create(lib.rf_layer_custom, "rf_layer", params)
 
-    def _give(self, owner: Model) -> Any:
+    def _lend(self, owner: Model) -> Any:
         """The library's layer for a model: to the second one it gives one that shares it."""
         if self._taken and self._owner is not None:
             return create(lib.rf_layer_share, "rf_layer", self._pointer)

@@ -511,7 +511,7 @@ class Sequential(Model):
             self._adopt_model(self._graph().build(self))
             return
         layers = list(self._stack)
-        pointers = ffi.new("rf_layer *[]", [layer._give(self) for layer in layers])
+        pointers = ffi.new("rf_layer *[]", [layer._lend(self) for layer in layers])
         shape = ffi.NULL
         plain = self._input is not None and self._input.dtype.code == \
             element_type(layers[0]._dtype).code
