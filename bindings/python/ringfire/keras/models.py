@@ -609,7 +609,7 @@ class _Loaded(Model):
     def get_layer(self, name: Optional[str] = None, index: Optional[int] = None) -> Any:
         """A layer by its name or number; "encoder/dense" is the layer "dense" of the model
         "encoder" in this one."""
-        pointer = ffi.NULL if name is None else lib.rf_model_layer(self.pointer, name.encode())
+        pointer = ffi.NULL if name is None else lib.rf_model_find_layer(self.pointer, name.encode())
         if name is not None and pointer != ffi.NULL:
             return LoadedLayer(self, pointer, name)
         return super().get_layer(name, index)
