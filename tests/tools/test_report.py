@@ -70,6 +70,16 @@ class Report(unittest.TestCase):
         self.assertGreater(len(facts["checkpoints"]), 0)
         self.assertIn("wait", [s["name"] for s in facts["host"]])
         self.assertGreater(len(facts["operations"]), 5)
+        memory = {(m["replica"], m["memory"]): m for m in facts["memory"]}
+        for replica in (0, 1):
+            parts = [m["bytes"] for (r, name), m in memory.items()
+                     if r == replica and name != "all"]
+            self.assertEqual(memory[replica, "all"]["bytes"], sum(parts))
+            for name in ("variables", "gradients", "activations", "optimizer state"):
+                part = memory[replica, name]
+                self.assertGreater(part["bytes"], 10000)
+                self.assertGreaterEqual(part["most"], part["bytes"])
+        self.assertIn("Device memory", text)
         page = Page(text)
         self.assertEqual(page.outside, [])  # it needs no other file
         self.assertEqual(page.headings[0], "Report of %s" % run)
