@@ -11,14 +11,13 @@ import math
 import os
 import pathlib
 import shutil
-import struct
 import subprocess
 import sys
 import tempfile
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
-import tfrecord as tf  # noqa: E402
+from events import event, scalar, text  # noqa: E402
 
 RINGFIRE, COMPARE = (pathlib.Path(a).resolve() for a in sys.argv[1:3])
 RENEW = "--renew" in sys.argv[3:]
@@ -48,21 +47,6 @@ def font():
     found = shutil.which("fc-match")
     return found and subprocess.run([found, "system-ui"], stdout=subprocess.PIPE, text=True,
                                     check=True).stdout
-
-
-def event(time, step, value):
-    return tf.record(b"\x09" + struct.pack("<d", time) + b"\x10" + tf.varint(step) +
-                     tf.field(5, tf.field(1, value)))
-
-
-def scalar(tag, value):
-    return tf.field(1, tag.encode()) + b"\x15" + struct.pack("<f", value)
-
-
-def text(tag, value):
-    tensor = b"\x08\x07" + tf.field(8, value.encode())
-    plugin = tf.field(1, tf.field(1, b"text"))
-    return tf.field(1, tag.encode()) + tf.field(8, tensor) + tf.field(9, plugin)
 
 
 def write_run(folder):

@@ -16,7 +16,7 @@
 #include "printable.h"
 #include "trace_merge.h"
 
-enum { MAX_OPEN = 16, MAX_FILES = 10000, MOST_MEMORY = 1000 };
+enum { MAX_OPEN = 16, MAX_FILES = 10000, MOST_MEMORY = 1000, MOST_WARNINGS = 100 };
 
 bool report_warn(report_run *run, const char *format, ...)
 {
@@ -68,8 +68,25 @@ static void read_memory(report_run *run, const char *text)
     }
 }
 
+/* Each text has the latest few of the run's log. */
+static void read_warnings(report_run *run, const char *text)
+{
+    while (*text) {
+        char line[1024];
+        const size_t length = strcspn(text, "\n");
+        snprintf(line, sizeof(line), "%.*s", length < sizeof(line) ? (int)length : (int)sizeof(line) - 1, text);
+        text += length + (text[length] == '\n');
+        char *plain = printable(line);
+        bool known = !plain || run->num_warnings >= MOST_WARNINGS;
+        for (size_t i = 0; !known && i < run->num_warnings; i++) known = strcmp(run->warnings[i], plain) == 0;
+        if (!known) (void)report_warn(run, "%s", line);
+        free(plain);
+    }
+}
+
 static void read_event(report_run *run, const rf_event *e)
 {
+    if (e->kind == RF_EVENT_TEXT && strcmp(e->tag, "ringfire/warnings") == 0) read_warnings(run, e->text);
     if (e->kind == RF_EVENT_TEXT && strcmp(e->tag, "ringfire/memory") == 0) read_memory(run, e->text);
     if (e->kind == RF_EVENT_TEXT && strcmp(e->tag, "ringfire/devices") == 0) {
         free(run->devices);
