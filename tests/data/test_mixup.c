@@ -2,8 +2,8 @@
 /* Mixup: each row is a part of itself and the rest of another row of its batch, with its label. */
 #include <math.h>
 
-#include "../support/apply.h"
 #include "base/philox.h"
+#include "combined.h"
 #include "tests/room.h"
 
 enum { N = 50, BATCH = 8, WIDTH = 5 };
@@ -121,6 +121,26 @@ TEST(test_threads_and_positions)
         }
 }
 
+/* Two data sets of which one is shorter: their last batches have different rows. */
+TEST(test_uneven_rows)
+{
+    rf_dataset *all = rows(), *fewer, *d;
+    rf_iterator *it;
+    const rf_element *e;
+    OK(rf_dataset_take(all, N - 1, &fewer));
+    APPLY(all, rf_dataset_batch(all, BATCH, RF_REMAINDER_KEEP, &applied_));
+    APPLY(fewer, rf_dataset_batch(fewer, BATCH, RF_REMAINDER_KEEP, &applied_));
+    OK(rf_dataset_zip((const rf_dataset *[]){ all, fewer }, 2, &d));
+    APPLY(d, rf_dataset_mixup(d, 1, NULL, &applied_));
+    OK(rf_iterator_create(d, 0, &it));
+    for (int i = 0; i < N / BATCH; i++) OK(rf_iterator_next(it, &e));
+    FAILS(rf_iterator_next(it, &e), RF_ERROR_INVALID_ARGUMENT, "component 2 has 1 rows, component 0 has 2");
+    rf_iterator_destroy(&it);
+    rf_dataset_destroy(&all);
+    rf_dataset_destroy(&fewer);
+    rf_dataset_destroy(&d);
+}
+
 TEST(test_bad_arguments)
 {
     rf_dataset *d = rows(), *out;
@@ -129,6 +149,10 @@ TEST(test_bad_arguments)
     FAILS(rf_dataset_mixup(d, 1, &(rf_mixup_params){ .alpha = -1 }, &out), RF_ERROR_INVALID_ARGUMENT, "alpha is -1");
     FAILS(rf_dataset_mixup(d, 1, &(rf_mixup_params){ .alpha = NAN }, &out), RF_ERROR_INVALID_ARGUMENT, "alpha is nan");
     assert_null(out);
+    rf_dataset *part;
+    OK(rf_dataset_slice(d, &(rf_slice_params){ .num_workers = 2, .split = halve }, &part));
+    FAILS(rf_dataset_mixup(part, 1, NULL, &out), RF_ERROR_INVALID_ARGUMENT, "mix whole batches, then distribute");
+    rf_dataset_destroy(&part);
     int32_t labels[2] = { 0 };
     const rf_array array = { RF_I32, RF_SHAPE(2), labels };
     rf_dataset_destroy(&d);

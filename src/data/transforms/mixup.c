@@ -56,6 +56,10 @@ static rf_result mix_batch(void *user, rf_random_key key, const rf_element *in, 
 {
     const rf_mixup_params *p = user;
     const uint32_t rows = (uint32_t)in->component[0].shape.dim[0];
+    for (uint32_t i = 1; i < in->num_components; i++)
+        RF_REQUIRE(in->component[i].shape.dim[0] == rows,
+                   "mixup: component %u has %lld rows, component 0 has %u; zip the elements and batch them afterwards",
+                   i, (long long)in->component[i].shape.dim[0], rows);
     uint32_t *order = RF_NEW_ARRAY(uint32_t, rows);
     if (!order) return RF_ERROR_OUT_OF_HOST_MEMORY;
     draw_order(key, order, rows);
@@ -85,6 +89,10 @@ rf_result rf_dataset_mixup(const rf_dataset *in, uint64_t seed, const rf_mixup_p
     RF_REFUSE_ZERO(p.alpha, "rf_dataset_mixup: alpha", "nothing would be mixed; leave the step out");
     RF_REQUIRE(isfinite(p.alpha) && p.alpha >= 0, "rf_dataset_mixup: alpha is %g; give a number above 0", p.alpha);
     RF_REQUIRE(in->batch_size > 0, "rf_dataset_mixup: the dataset is not batched; call rf_dataset_batch() first");
+    for (const rf_dataset *d = in; d; d = d->input)
+        RF_REQUIRE(d->kind != &rf_dataset_kind_slice,
+                   "rf_dataset_mixup: the dataset has been distributed, and the pairs would depend on the workers; mix "
+                   "whole batches, then distribute");
     for (uint32_t i = 0; i < in->spec.num_components; i++)
         RF_REQUIRE(in->spec.dtype[i] == RF_F32,
                    "rf_dataset_mixup: component %u is %s, not f32; rf_dataset_map_scale_u8() and "
