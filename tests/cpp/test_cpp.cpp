@@ -163,7 +163,7 @@ static void datasets(rf::strategy &)
     });
     CHECK(message == "element three" && seen.size() == 3);
 
-    /* Of several datasets, which nothing else keeps. */
+    /* Several datasets, which nothing else keeps. */
     const rf::dataset sides = rf::dataset::zip({ counted(3), counted(4) });
     const rf::dataset mixed = rf::dataset::sample({ counted(3), counted(4) }, rf::sample_params().seed(1));
     seen.clear();
