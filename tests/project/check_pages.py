@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Holds the code of the book to the library, and what commands print on its pages to the commands.
 
-Usage: check_pages.py code ROOT MADE CC...       code compiles, or is an excerpt of tested code; MADE
-                                                 has the headers that the build writes
+Usage: check_pages.py code ROOT MADE CC...       code compiles, or is an excerpt of tested code; the
+                                                 headers that the build writes are in MADE
        check_pages.py run ROOT BUILD PAGE...     commands of pages print what the pages say
        check_pages.py write ROOT BUILD PAGE...   pastes what commands print into the pages
 
