@@ -103,6 +103,18 @@ cycle.append(cycle)
         self.assertRegex(refusal, r"^guide.py:\d+: a condition needs a number")
         self.assertRegex(largest, r"^\[0\.\d+ 0\.\d+\]$")
 
+    def test_names_on_pages(self):
+        """The book names nothing that the package does not have."""
+        names = {name for page in (ROOT / "docs").rglob("*.md")
+                 for code in re.findall(r"`[^`\n]+`|(?s:```python\n.*?```)", page.read_text())
+                 for name in re.findall(r"(?<![\w.:])rf\.[A-Za-z_][\w.]*\w", code)}
+        self.assertGreater(len(names), 30)
+        for name in sorted(names):
+            with self.subTest(name):
+                found = rf
+                for part in name.split(".")[1:]:
+                    found = getattr(found, part)
+
     def test_types(self):
         mypy = shutil.which("mypy")
         if mypy is None:
