@@ -168,6 +168,10 @@ class Variable(Handle, _Readable):
         variables that are not trainable allow."""
         trace = current()
         if trace is not None:
+            if self.trainable:
+                raise InvalidArgumentError(
+                    "%s: variable '%s' is trainable: optimizers update it; create it with "
+                    "trainable=False to assign it in steps" % (where(), self.name))
             kind = {"mean": lib.RF_AGGREGATE_MEAN, "sum": lib.RF_AGGREGATE_SUM,
                     "first_replica": lib.RF_AGGREGATE_FIRST_REPLICA}[self._aggregation.value]
             trace.check(
