@@ -115,6 +115,7 @@ class Variable(Handle, _Readable):
         self.adopt(create(lib.rf_variable_create, "rf_variable", strategy.pointer, settings),
                    lib.rf_variable_destroy, strategy)
         self.strategy, self._aggregation = strategy, aggregation
+        strategy.note(self)
 
     @classmethod
     def borrowed(cls, pointer: Any, owner: Handle, strategy: Any) -> "Variable":

@@ -73,6 +73,7 @@ class Model(Trainer, Handle):
         self._inlined = False
         self._seen: List[Tuple[Any, Tuple[int, ...]]] = []
         self._begin_training()
+        self.strategy.note(self)
 
     # -- making it --
 
