@@ -3,6 +3,7 @@
 the library, and its types are those that mypy finds.
 
 Usage: test_package.py ROOT FOLDER"""
+import ast
 import os
 import pathlib
 import re
@@ -114,6 +115,16 @@ cycle.append(cycle)
                 found = rf
                 for part in name.split(".")[1:]:
                     found = getattr(found, part)
+
+    def test_syntax(self):
+        """That of Python 3.9; mypy knows its library."""
+        least = re.search(r'^requires-python = ">=3.(\d+)"$', (ROOT / "pyproject.toml").read_text(),
+                          re.M)[1]
+        sources = [*(ROOT / "bindings/python").rglob("*.py"), *(ROOT / "examples").rglob("*.py")]
+        self.assertGreater(len(sources), 40)
+        for source in sources:
+            with self.subTest(source.name):
+                ast.parse(source.read_text(), source.name, feature_version=(3, int(least)))
 
     def test_types(self):
         mypy = shutil.which("mypy")
