@@ -23,6 +23,7 @@
 #include <ringfire/parameter_server.h>
 #include <ringfire/profile.h>
 #include <ringfire/readers.h>
+#include <ringfire/status.h>
 #include <ringfire/strategy.h>
 #include <ringfire/text.h>
 #include <ringfire/train.h>

@@ -8,4 +8,4 @@ from ._servers import (ClusterCoordinator, ParameterServerStrategy, PerWorkerDat
 from ._strategy import (CentralStorageStrategy, ClusterSpec, InputContext, MirroredStrategy,
                         MultiWorkerMirroredStrategy, OneDeviceStrategy, ReduceOp, ReplicaContext,
                         Strategy, TFConfigClusterResolver, get_replica_context, get_strategy,
-                        has_strategy, in_cross_replica_context)
+                        has_strategy, in_cross_replica_context, read_status)
