@@ -94,9 +94,9 @@ def _calling(signature: str, body: Callable[..., Optional[int]]) -> Any:
         try:
             result = body(caller, *arguments)
         except Exception as raised:
+            # Other threads may make elements before somebody asks for this one.
             caller.raised = raised
             return int(lib.RF_ERROR_INVALID_ARGUMENT)
-        caller.raised = None
         return result or 0
 
     return callback(signature, call)
@@ -104,7 +104,7 @@ def _calling(signature: str, body: Callable[..., Optional[int]]) -> Any:
 
 def raise_failure(result: int, *datasets: Dataset) -> int:
     """check(), where a function in Python over these datasets may have raised."""
-    if result < 0 and result != lib.RF_ERROR_CANCELLED:
+    if result == lib.RF_ERROR_INVALID_ARGUMENT:
         for dataset in datasets:
             for kept in dataset.core.kept:
                 if isinstance(kept, Caller) and kept.raised is not None:
