@@ -3,7 +3,9 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/params.h"
 #include "text/pairs.h"
+#include "text/pipeline/pipeline.h"
 #include "text/split.h"
 #include "text/tokenizer.h"
 #include "text/word_pieces.h"
@@ -80,11 +82,9 @@ static rf_result text_encode(encoder *e, const char *text, size_t size)
     }
 }
 
-rf_result rf_tokenizer_encode(const rf_tokenizer *tokenizer, const char *text, size_t size, rf_array *out)
+/* The kinds that have parameters. */
+static rf_result encode_learned(const rf_tokenizer *tokenizer, const char *text, size_t size, rf_array *out)
 {
-    RF_REQUIRE(out, "rf_tokenizer_encode: out is NULL");
-    *out = (rf_array){ 0 };
-    RF_REQUIRE(tokenizer && text, "rf_tokenizer_encode: %s is NULL", tokenizer ? "text" : "tokenizer");
     encoder e = { .t = tokenizer, .tokens = RF_NEW_ARRAY(int32_t, size) };
     rf_result r = e.tokens ? text_encode(&e, text, size) : RF_ERROR_OUT_OF_HOST_MEMORY;
     int32_t *exact = r == RF_OK ? RF_NEW_ARRAY(int32_t, e.count) : NULL;
@@ -95,5 +95,34 @@ rf_result rf_tokenizer_encode(const rf_tokenizer *tokenizer, const char *text, s
     }
     rf_free(e.tokens);
     rf_pair_work_free(&e.work);
+    return r;
+}
+
+rf_result rf_tokenizer_encode(const rf_tokenizer *tokenizer, const char *text, size_t size, rf_array *out)
+{
+    RF_REQUIRE(out, "rf_tokenizer_encode: out is NULL");
+    *out = (rf_array){ 0 };
+    RF_REQUIRE(tokenizer && text, "rf_tokenizer_encode: %s is NULL", tokenizer ? "text" : "tokenizer");
+    const rf_tokenizer_encode_params all = { 0 };
+    const rf_result r = tokenizer->kind == RF_TOKENIZER_PIPELINE
+                            ? rf_pipeline_encode(tokenizer, text, size, &all, out, NULL)
+                            : encode_learned(tokenizer, text, size, out);
     return rf_error_context(r, "rf_tokenizer_encode");
+}
+
+rf_result rf_tokenizer_encode_with(const rf_tokenizer *tokenizer, const char *text, size_t size,
+                                   const rf_tokenizer_encode_params *params, rf_array *out, rf_array *types)
+{
+    static const rf_tokenizer_encode_params defaults;
+    RF_REQUIRE(out, "rf_tokenizer_encode_with: out is NULL");
+    *out = (rf_array){ 0 };
+    if (types) *types = (rf_array){ 0 };
+    RF_REQUIRE(tokenizer && text, "rf_tokenizer_encode_with: %s is NULL", tokenizer ? "text" : "tokenizer");
+    RF_TRY(RF_PARAMS_CHECK(rf_tokenizer_encode_params, params));
+    if (!params) params = &defaults;
+    RF_REQUIRE(
+        tokenizer->kind == RF_TOKENIZER_PIPELINE,
+        "rf_tokenizer_encode_with: the tokenizer is of no tokenizer.json, and so knows neither pairs nor special "
+        "tokens around texts; use rf_tokenizer_encode()");
+    return rf_error_context(rf_pipeline_encode(tokenizer, text, size, params, out, types), "rf_tokenizer_encode_with");
 }
