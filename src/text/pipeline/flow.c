@@ -5,6 +5,18 @@
 #include "base/utf8.h"
 #include "text/pipeline/pipeline.h"
 
+rf_result rf_flow_begin(rf_flow *f, const rf_tokenizer *t, size_t size)
+{
+    f->t = t;
+    f->p = t->pipeline;
+    f->scratch = RF_NEW_ARRAY(rf_bytes, f->p->pre_tokenizers.count);
+    if (!f->scratch) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    for (uint32_t i = 0; i < f->p->pre_tokenizers.count; i++) f->scratch[i].limit = rf_flow_limit(size);
+    for (uint32_t i = 0; i < 2; i++) f->normal[i].limit = rf_flow_limit(size);
+    rf_matcher_begin(&f->matcher, size);
+    return RF_OK;
+}
+
 rf_result rf_flow_token(rf_flow *f, uint32_t id)
 {
     RF_TRY(RF_VEC_GROW(&f->tokens));
@@ -106,7 +118,6 @@ static rf_result encode_text(rf_flow *f, const char *text, size_t size)
         }
     }
     f->tokens.count = 0;
-    rf_matcher_begin(&f->matcher, piece.size);
     const rf_result r = rf_added_tokens_cut(f, &f->p->added.raw, piece, normalize_section);
     rf_bytes_free(&repaired);
     return r;
@@ -188,10 +199,10 @@ rf_result rf_pipeline_encode(const rf_tokenizer *t, const char *text, size_t siz
                              const rf_tokenizer_encode_params *params, rf_array *out, rf_array *types)
 {
     const rf_pipeline *p = t->pipeline;
-    rf_flow f = { .t = t, .p = p, .split_special = params->split_special_tokens };
+    rf_flow f = { .split_special = params->split_special_tokens };
     rf_token_list lists[2] = { { 0 } };
-    f.scratch = RF_NEW_ARRAY(rf_bytes, p->pre_tokenizers.count);
-    rf_result r = f.scratch ? encode_text(&f, text, size) : RF_ERROR_OUT_OF_HOST_MEMORY;
+    rf_result r = rf_flow_begin(&f, t, size + (params->pair ? params->pair_size : 0));
+    if (r == RF_OK) r = encode_text(&f, text, size);
     lists[0] = f.tokens;
     if (r == RF_OK && params->pair) {
         f.tokens = (rf_token_list){ 0 };
@@ -234,6 +245,7 @@ rf_result rf_pipeline_decode(const rf_tokenizer *t, const int32_t *tokens, uint6
     uint32_t now = 0;
     rf_result r = gather(t, tokens, count, &parts[0]);
     rf_matcher_begin(&m, parts[0].text.size);
+    parts[0].text.limit = parts[1].text.limit = rf_flow_limit(parts[0].text.size);
     for (uint32_t i = 0; i < t->pipeline->decoders.count && r == RF_OK; i++, now = 1 - now) {
         const rf_step *s = &t->pipeline->decoders.items[i];
         parts[1 - now].text.size = parts[1 - now].ends.count = 0;

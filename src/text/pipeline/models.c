@@ -24,6 +24,8 @@ static rf_result fail_token(const char *what, const char *bytes, size_t size)
 
 /* ---- BPE ---- */
 
+enum { MOST_AFFIX_BYTES = 64 };
+
 /* Two texts of a merge: "a b" or ["a", "b"]. */
 static rf_result merge_sides(const json_t *merge, rf_slice_text *left, rf_slice_text *right)
 {
@@ -92,6 +94,9 @@ static rf_result read_bpe(rf_tokenizer *t, const json_t *object)
     if (dropout && json_number_value(dropout) != 0)
         return RF_FAIL(RF_ERROR_UNSUPPORTED, "dropout other than null is not supported: a text has the same tokens "
                                              "every time");
+    if (m->prefix.size + m->suffix.size > MOST_AFFIX_BYTES)
+        return RF_FAIL(RF_ERROR_UNSUPPORTED, "continuing_subword_prefix and end_of_word_suffix have more than %d bytes",
+                       MOST_AFFIX_BYTES);
     for (uint32_t code = 1; code < 0x200; code++) {
         char text[4];
         m->characters[code] = rf_token_model_id(t, text, rf_utf8_encode(code, text));
@@ -162,8 +167,9 @@ static rf_result encode_word(rf_flow *f, const char *piece, size_t size)
     rf_pair_work *w = &f->pairs;
     bpe_symbols s = { .f = f };
     size_t most;
-    /* Of byte fallback, each character has the bytes of a prefix or suffix, too. */
-    if (!rf_mul_size(size, 1 + m->prefix.size + m->suffix.size, &most)) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    /* A character that its bytes stand for has those of a prefix or suffix, too. */
+    if (!rf_mul_size(size, m->byte_fallback ? 1 + m->prefix.size + m->suffix.size : 1, &most))
+        return RF_ERROR_OUT_OF_HOST_MEMORY;
     RF_TRY(rf_pair_work_reserve(w, most));
     for (size_t i = 0; i < size;) {
         uint32_t code;

@@ -245,6 +245,13 @@ struct rf_flow {
     } lattice;
     rf_token_list tokens;
 };
+/* How large a text of `size` bytes may become on its way; no character of a normal form takes as much. */
+static inline size_t rf_flow_limit(size_t size)
+{
+    return size < SIZE_MAX / 64 ? 65536 + 32 * size : SIZE_MAX;
+}
+/* Before texts that have `size` bytes together. */
+rf_result rf_flow_begin(rf_flow *f, const rf_tokenizer *t, size_t size);
 /* What the normalizers make of a text; it lies in `normal` or is the text itself. */
 rf_result rf_flow_normalize(rf_flow *f, rf_piece text, rf_piece *out);
 /* A piece for the pre-tokenizer `stage` and those behind it, or the model. */

@@ -4,6 +4,9 @@
 
 #include "text/pipeline/pipeline.h"
 
+/* Looking for tokens takes a time in proportion to the longest one. */
+enum { MOST_TOKEN_BYTES = 1024 };
+
 /* A token's text by its number. */
 typedef struct numbered {
     const char *bytes;
@@ -79,6 +82,9 @@ static rf_result add_tokens(rf_tokenizer *t, const vocabulary *v)
         if (!token->bytes)
             return RF_FAIL(RF_ERROR_UNSUPPORTED, "no token has the number %zu, but there are higher ones", i);
         RF_TRY(rf_tokenizer_add(t, token->bytes, token->size, RF_ERROR_CORRUPT_DATA));
+        if (token->size > MOST_TOKEN_BYTES)
+            return RF_FAIL(RF_ERROR_UNSUPPORTED, "token %zu has %zu bytes; the most are %d", i, token->size,
+                           MOST_TOKEN_BYTES);
         if (token->size > t->longest) t->longest = (uint32_t)token->size;
         p->outside[i] = !token->in_model;
     }

@@ -22,10 +22,12 @@ enum {
     MOST_PATTERN_BYTES = 16384,
     MOST_STEPS = 10000000, /* of an attempt: a run of as many spaces is still a match of every tokenizer's expression */
     MOST_HEAP_KIB = 65536,
-    PLACES = 4096,    /* at which a match is looked for at once */
+    FEW_PLACES = 16, /* at which a match is looked for at once, and at most: as many as take little time */
+    MOST_PLACES = 65536,
     CALLS_UNSEEN = 16 /* between two looks at the clock */
 };
-#define FIRST_NS UINT64_C(2000000000)
+#define FIRST_NS UINT64_C(1000000000)
+#define LITTLE_NS UINT64_C(10000000)
 #define NS_PER_BYTE UINT64_C(2000)
 
 struct rf_regex {
@@ -252,7 +254,8 @@ static rf_result too_slow(void)
 
 static rf_result look_at_clock(rf_matcher *m)
 {
-    return rf_thread_ns() - m->start_ns > m->budget_ns ? too_slow() : RF_OK;
+    m->seen_ns = rf_thread_ns();
+    return m->seen_ns - m->start_ns > m->budget_ns ? too_slow() : RF_OK;
 }
 
 static int match_once(const rf_regex *regex, rf_matcher *m, const char *text, size_t size, size_t from)
@@ -269,8 +272,8 @@ rf_result rf_regex_find(const rf_regex *regex, rf_matcher *m, const char *text, 
 {
     RF_TRY(matcher_ready(m));
     if (++m->calls % CALLS_UNSEEN == 0) RF_TRY(look_at_clock(m));
-    for (;;) {
-        const size_t limit = size - from > PLACES ? from + PLACES : size;
+    for (size_t places = FEW_PLACES;;) {
+        const size_t limit = size - from > places ? from + places : size;
         pcre2_set_offset_limit(m->context, limit);
         const int r = match_once(regex, m, text, size, from);
         if (r >= 0) {
@@ -282,7 +285,9 @@ rf_result rf_regex_find(const rf_regex *regex, rf_matcher *m, const char *text, 
         if (r == PCRE2_ERROR_NOMEMORY) return RF_FAIL(RF_ERROR_OUT_OF_HOST_MEMORY, "no memory for a search");
         if (r != PCRE2_ERROR_NOMATCH) return too_slow();
         if (limit == size) return RF_END;
+        const uint64_t before = m->seen_ns;
         RF_TRY(look_at_clock(m));
+        if (m->seen_ns - before < LITTLE_NS && places < MOST_PLACES) places *= 2;
         for (from = limit + 1; from < size && ((uint8_t)text[from] & 0xc0) == 0x80;) from++;
     }
 }

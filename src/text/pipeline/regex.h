@@ -13,7 +13,7 @@ void rf_regex_free(rf_regex **regex);
 /* One thread's searches in one text: its memory, and the time that they may take. Zeroed before the first one. */
 typedef struct rf_matcher {
     void *data, *context;
-    uint64_t start_ns, budget_ns; /* of this thread's processor */
+    uint64_t start_ns, seen_ns, budget_ns; /* of this thread's processor */
     uint32_t calls;
 } rf_matcher;
 /* `size` of the text that the time depends on. */

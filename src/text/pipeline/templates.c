@@ -10,6 +10,9 @@ enum { MOST_ITEMS = 1024, MOST_DEPTH = 8 };
 static rf_result add_item(rf_template *out, int32_t sequence, uint32_t type, const int32_t *ids, uint32_t num_ids)
 {
     if (out->count == MOST_ITEMS) return RF_FAIL(RF_ERROR_UNSUPPORTED, "more than %d parts", MOST_ITEMS);
+    for (uint32_t i = 0; i < out->count && sequence >= 0; i++)
+        if (out->items[i].sequence == sequence)
+            return RF_FAIL(RF_ERROR_UNSUPPORTED, "sequence \"%c\" is there twice", 'A' + sequence);
     RF_TRY(RF_VEC_GROW(out));
     out->items[out->count++] =
         (rf_template_item){ .sequence = sequence, .type = (int32_t)type, .ids = ids, .num_ids = num_ids };
