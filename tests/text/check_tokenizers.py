@@ -75,6 +75,14 @@ def character(numbers):
             return made
 
 
+def broken(numbers):
+    """Bytes that are not UTF-8, but for ASCII's."""
+    while True:
+        made = numbers.randbytes(numbers.randint(1, 4))
+        if set(made.decode("utf-8", "replace")) <= {"\ufffd", *map(chr, range(1, 128))}:
+            return made
+
+
 def random_text(numbers, words, names):
     """Words, characters, spaces, special tokens, and now and then bytes that are not UTF-8."""
     made = b""
@@ -91,7 +99,7 @@ def random_text(numbers, words, names):
         elif kind < 0.95:
             made += numbers.choice(names).encode()
         elif kind < 0.97:
-            made += numbers.randbytes(numbers.randint(1, 4))
+            made += broken(numbers)
     return made
 
 

@@ -254,6 +254,39 @@ def clip(tokens, pairs):
                                   added(first + 1, "<|endoftext|>")])
 
 
+def behaviors(tokens, pairs):
+    """No family's: the ways of cutting that none above has."""
+    vowel = {"type": "Split", "pattern": {"String": "e"}, "behavior": "MergedWithPrevious",
+             "invert": False}
+    return document(byte_level_bpe(tokens, pairs), decoder=byte_level(),
+                    normalizer=sequence(
+                        "normalizers", {"type": "NFD"},
+                        {"type": "Replace", "pattern": {"Regex": r"(?i:x|t+$)"},
+                         "content": "<>"}),
+                    pre_tokenizer=sequence("pretokenizers", vowel,
+                                           split(r"\d+|\S(?=\W)", "MergedWithNext"),
+                                           split(r"[A-Z]|[^\D1]", "Contiguous", True),
+                                           {"type": "CharDelimiterSplit", "delimiter": "#"},
+                                           byte_level(True, False)),
+                    added_tokens=[added(len(tokens), "a1", single_word=True, special=False,
+                                        normalized=True),
+                                  added(len(tokens) + 1, "<x>", rstrip=True)])
+
+
+def prefixed(tokens, pairs):
+    """No family's: merges with a prefix, each unknown character for itself."""
+    names, merges = readable(tokens, pairs)
+    names = [name for name in names if MARK not in name]
+    vocab = dict.fromkeys(["<unk>"] + names + ["##" + name for name in names])
+    pairs = [[left, "##" + right] for left, right in merges if MARK not in left + right]
+    pairs += [["##" + left, right] for left, right in pairs]
+    model = byte_level_bpe([], [], unk_token="<unk>", continuing_subword_prefix="##")
+    model.update(vocab={name: i for i, name in enumerate(vocab)}, merges=pairs)
+    return document(model, pre_tokenizer={"type": "WhitespaceSplit"},
+                    decoder={"type": "BPEDecoder", "suffix": "##"},
+                    added_tokens=[added(0, "<unk>")])
+
+
 def bert(vocabulary):
     """BERT's, uncased."""
     model = {"type": "WordPiece", "unk_token": "[UNK]", "continuing_subword_prefix": "##",
@@ -360,7 +393,7 @@ def families(tokenize, folder, texts, most=6000):
     vocabulary = learned(tokenize, folder, 2, most, texts)["tokens"]
     made = {function.__name__: function(tokens, pairs)
             for function in (gpt2, roberta, llama3, qwen2, falcon, llama2, mistral, gemma, clip,
-                             xlm_r)}
+                             xlm_r, behaviors, prefixed)}
     made["t5"] = xlm_r(tokens, pairs, True)
     for function in (bert, cased_bert, word_level):
         made[function.__name__] = function(vocabulary)

@@ -213,12 +213,17 @@ static rf_result expand_metaspace(rf_arena *arena, const json_t *object, const r
 
 /* ---- made of others ---- */
 
+/* Rust's characters of words: numbers that are no digits, such as fractions, are none, joiners are. */
+#define WORD                                                                                                           \
+    "\\p{L}\\p{M}\\p{Nd}\\p{Nl}\\p{Pc}\\x{200c}\\x{200d}\\x{24b6}-\\x{24e9}\\x{1f130}-\\x{1f149}"                      \
+    "\\x{1f150}-\\x{1f169}\\x{1f170}-\\x{1f189}"
+
 static rf_result expand_whitespace(rf_arena *arena, const json_t *object, const rf_step *from, rf_steps *out)
 {
     (void)arena;
     (void)object;
     (void)from;
-    return add_split(out, "[\\w\\x{200c}\\x{200d}]+|[^\\w\\s\\x{200c}\\x{200d}]+", RF_SPLIT_REMOVED, true);
+    return add_split(out, "[" WORD "]+|[^\\s" WORD "]+", RF_SPLIT_REMOVED, true);
 }
 
 static const rf_step_type spaces_type = { .name = "WhitespaceSplit", .cut = cut_spaces };

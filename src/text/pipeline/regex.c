@@ -41,10 +41,10 @@ struct rf_regex {
 #define NO_SPACE                                                                                                       \
     "\\x{0}-\\x{8}\\x{e}-\\x{1f}\\x{21}-\\x{84}\\x{86}-\\x{9f}\\x{a1}-\\x{167f}\\x{1681}-\\x{1fff}"                    \
     "\\x{200b}-\\x{2027}\\x{202a}-\\x{202e}\\x{2030}-\\x{205e}\\x{2060}-\\x{2fff}\\x{3001}-\\x{10ffff}"
-/* Alphabetic, marks, decimal digits and connectors. */
+/* Alphabetic, marks, decimal digits and connectors; and, for Oniguruma, Latin-1's other numbers. */
 #define WORD                                                                                                           \
-    "\\p{L}\\p{M}\\p{Nd}\\p{Nl}\\p{Pc}\\x{24b6}-\\x{24e9}\\x{1f130}-\\x{1f149}\\x{1f150}-\\x{1f169}"                   \
-    "\\x{1f170}-\\x{1f189}"
+    "\\p{L}\\p{M}\\p{Nd}\\p{Nl}\\p{Pc}\\x{b2}\\x{b3}\\x{b9}\\x{bc}-\\x{be}\\x{24b6}-\\x{24e9}\\x{1f130}-\\x{1f149}"    \
+    "\\x{1f150}-\\x{1f169}\\x{1f170}-\\x{1f189}"
 
 /* A class that Unicode defines; `inside` of brackets. NULL: not there. */
 typedef struct class_escape {
