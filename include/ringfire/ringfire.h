@@ -14,6 +14,7 @@
 #include <ringfire/device.h>
 #include <ringfire/device_data.h>
 #include <ringfire/events.h>
+#include <ringfire/gguf.h>
 #include <ringfire/interchange.h>
 #include <ringfire/layers.h>
 #include <ringfire/metrics.h>
@@ -23,6 +24,7 @@
 #include <ringfire/parameter_server.h>
 #include <ringfire/profile.h>
 #include <ringfire/readers.h>
+#include <ringfire/status.h>
 #include <ringfire/strategy.h>
 #include <ringfire/text.h>
 #include <ringfire/train.h>

@@ -221,7 +221,7 @@ RF_API RF_MUST_USE rf_result rf_tokenizer_save(const rf_tokenizer *tokenizer, co
 /**
  * Reads a tokenizer from a file that rf_tokenizer_save() wrote, or from a tokenizer.json of Hugging
  * Face's library; the content says which. Blocking: reads the file.
- * Of a tokenizer.json, these are known: the models BPE, WordPiece, Unigram and WordLevel; the
+ * These parts of a tokenizer.json are known: the models BPE, WordPiece, Unigram and WordLevel; the
  * normalizers NFC, NFD, NFKC, NFKD, Lowercase, Strip, StripAccents, Replace, Prepend,
  * BertNormalizer, Nmt, ByteLevel and Precompiled; the pre-tokenizers ByteLevel, Split, Metaspace,
  * BertPreTokenizer, Whitespace, WhitespaceSplit, Punctuation, Digits and CharDelimiterSplit; the

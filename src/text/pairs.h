@@ -16,8 +16,8 @@ typedef struct rf_pair_work {
 
 /* Room for a word of `count` symbols; the caller then writes them into `symbols`. */
 rf_result rf_pair_work_reserve(rf_pair_work *w, size_t count);
-/* `ranks`: pair to rank. `results`: rank to the symbol that the pair becomes; NULL: the rank itself. What is left are
- * the symbols at 0, next[0], next[next[0]], ... up to RF_NO_PLACE. */
+/* `ranks`: pair to rank. `results`: rank to the symbol that the pair becomes; NULL: the rank itself. The symbols that
+ * are left stand at 0, next[0], next[next[0]], ... up to RF_NO_PLACE. */
 void rf_pairs_merge(rf_pair_work *w, const rf_pair_table *ranks, const uint32_t *results, uint32_t count);
 void rf_pair_work_free(rf_pair_work *w);
 

@@ -15,7 +15,7 @@ typedef struct rf_trie {
     } ends;
 } rf_trie;
 
-/* Of two numbers for one text, the later one stays. The text is not empty. */
+/* The later one of two numbers for one text stays. The text is not empty. */
 rf_result rf_trie_add(rf_trie *trie, const char *text, size_t size, uint32_t number);
 void rf_trie_free(rf_trie *trie);
 

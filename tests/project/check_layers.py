@@ -16,14 +16,13 @@ ALLOWED = {
     "src/trace": {"ringfire", "base", "graph", "ops", "replica", "trace"},
     "src/server": {"ringfire", "base", "graph", "exec", "gpu", "replica", "server", "transport"},
     "src/data": {"ringfire", "base", "data", "zlib", "png", "jpeg", "protobuf"},
-    "src/text": {"ringfire", "base", "data", "text", "jansson", "utf8proc",
-                 "pcre2"},
-    "src/persist": {"ringfire", "base", "graph", "persist", "zstd", "msgpack", "jansson",
-                    "protobuf", "png"},
+    "src/text": {"ringfire", "base", "data", "text", "jansson", "utf8proc", "pcre2"},
+    "src/persist": {"ringfire", "base", "graph", "data", "persist", "zstd", "msgpack", "jansson",
+                    "protobuf"},
     "src/train": {"ringfire", "base", "graph", "ops", "replica", "trace", "data", "persist",
                   "server", "train", "jansson"},
     "transport": {"ringfire", "base", "transport", "rdma", "openssl", "jansson", "pmix"},
-    "tools": {"ringfire", "jansson", "cairo", "ckpt", "plot", "report", "run", "own"},
+    "tools": {"ringfire", "jansson", "cairo", "ckpt", "plot", "report", "run", "top", "own"},
     "tools/bench": {"ringfire", "base", "graph", "ops", "exec", "gpu", "replica", "shaders",
                     "jansson", "bench", "tests", "own"},
     "examples": {"ringfire", "png", "own"},
@@ -58,7 +57,8 @@ LIBC = {"argp", "assert", "ctype", "dirent", "dlfcn", "errno", "fcntl", "float",
         "stdint", "stdio", "stdlib", "string", "strings", "arpa/inet", "ifaddrs", "net/if", "netdb",
         "netinet/in", "netinet/tcp", "poll", "pwd", "setjmp", "sys/epoll", "sys/eventfd",
         "sys/ioctl", "sys/mman", "sys/prctl", "sys/random", "sys/resource", "sys/socket",
-        "sys/stat", "sys/syscall", "sys/types", "sys/uio", "sys/un", "sys/wait", "time", "unistd"}
+        "sys/stat", "sys/syscall", "sys/types", "sys/uio", "sys/un", "sys/wait", "termios", "time",
+        "unistd"}
 
 
 def origin(path, name, quoted):

@@ -142,8 +142,8 @@ class Setup(unittest.TestCase):
         self.assertEqual(len(self.installed()), 4)
 
     def test_npm_packages(self):
-        """They are installed once, without their scripts, and again when their version changes; where they
-        cannot be had, the rest is well all the same."""
+        """They are installed once, without their scripts, and again when their version changes;
+        where they cannot be had, the rest is well all the same."""
         for name in "node", "npm":
             self.command(name, FAKE_NPM)
         target = self.bin / "cache/ringfire/onnxruntime"

@@ -131,7 +131,8 @@ def llama3(tokens, pairs):
                         "processors", byte_level(),
                         template("<|begin_of_text|> A", "<|begin_of_text|> A <|begin_of_text|>1 B1",
                                  {"<|begin_of_text|>": first})),
-                    added_tokens=[added(first, "<|begin_of_text|>"), added(first + 1, "<|eot_id|>")])
+                    added_tokens=[added(first, "<|begin_of_text|>"),
+                                  added(first + 1, "<|eot_id|>")])
 
 
 def qwen2(tokens, pairs):
@@ -247,9 +248,9 @@ def clip(tokens, pairs):
                                          "content": " "}, {"type": "Lowercase"}),
                     pre_tokenizer=sequence("pretokenizers", split(regex, "Removed", True),
                                            byte_level(use_regex=False)),
-                    post_processor={"type": "RobertaProcessing", "sep": ["<|endoftext|>", first + 1],
-                                    "cls": ["<|startoftext|>", first], "trim_offsets": False,
-                                    "add_prefix_space": False},
+                    post_processor={"type": "RobertaProcessing", "trim_offsets": False,
+                                    "sep": ["<|endoftext|>", first + 1],
+                                    "cls": ["<|startoftext|>", first], "add_prefix_space": False},
                     added_tokens=[added(first, "<|startoftext|>", normalized=True),
                                   added(first + 1, "<|endoftext|>")])
 
@@ -349,7 +350,7 @@ def characters_map(pairs):
         return 256 * (node + 1)
 
     def offset(place, node):
-        # The places of a node begin at a multiple of 256, so that the byte is added by exclusive or.
+        # A node's places begin at a multiple of 256: exclusive or adds the byte.
         distance = place ^ base(node)
         return distance << 10 if distance < 1 << 21 else (distance >> 8) << 10 | 1 << 9
     units[0] = offset(0, 0)

@@ -498,6 +498,9 @@ static void jobs_refuse_zero(void **state)
     REFUSED("rf_comm_params.heartbeat_interval", COMM(.heartbeat_interval = zero));
     REFUSED("rf_comm_params.peer_timeout", COMM(.peer_timeout = zero));
     REFUSED("rf_comm_params.operation_timeout", COMM(.operation_timeout = zero));
+    char *status;
+    REFUSED("rf_status_params.timeout",
+            rf_status_read(&(rf_status_params){ .directory = ".", .timeout = zero }, &status));
     REFUSED("rf_multi_worker_params.top_k_share",
             rf_strategy_create_multi_worker(
                 &(rf_multi_worker_params){ .compression = RF_COMPRESSION_TOP_K, .top_k_share = zero }, &strategy));
@@ -536,6 +539,17 @@ static void others_refuse_zero(rf_strategy *strategy)
             rf_dataset_split(arrays, &(rf_split_params){ .fraction = zero }, &first, &second));
     REFUSED("rf_augment_params.deviation",
             rf_dataset_map_augment(arrays, 0, 1, &(rf_augment_params){ .deviation = { RF_ZERO } }, &first));
+    REFUSED("rf_color_jitter_params.max_value",
+            rf_dataset_map_color_jitter(arrays, 0, 1, &(rf_color_jitter_params){ .max_value = RF_ZERO }, &first));
+    REFUSED("rf_affine_params.zoom",
+            rf_dataset_map_affine(arrays, 0, 1, &(rf_affine_params){ .zoom = { RF_ZERO, 1 } }, &first));
+    REFUSED("rf_erase_params.probability",
+            rf_dataset_map_erase(arrays, 0, 1, &(rf_erase_params){ .probability = RF_ZERO }, &first));
+    REFUSED("rf_erase_params.area",
+            rf_dataset_map_erase(arrays, 0, 1, &(rf_erase_params){ .area = { RF_ZERO, 1 } }, &first));
+    REFUSED("rf_erase_params.ratio",
+            rf_dataset_map_erase(arrays, 0, 1, &(rf_erase_params){ .ratio = { RF_ZERO, 1 } }, &first));
+    REFUSED("rf_mixup_params.alpha", rf_dataset_mixup(arrays, 1, &(rf_mixup_params){ .alpha = zero }, &first));
     rf_checkpoint_destroy(&checkpoint);
     rf_dataset_destroy(&arrays);
 }

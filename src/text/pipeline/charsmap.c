@@ -75,7 +75,7 @@ static uint32_t offset_of(uint32_t unit)
     return (unit >> 10) << ((unit & 0x200) >> 6);
 }
 
-/* What the first entry that the text begins with becomes; NULL where there is none. */
+/* The text for the first entry that the text begins with; NULL where there is none. */
 static const char *find_entry(const rf_charsmap *map, const char *text, size_t size)
 {
     uint32_t node = offset_of(map->units[0]);

@@ -252,7 +252,7 @@ static inline size_t rf_flow_limit(size_t size)
 }
 /* Before texts that have `size` bytes together. */
 rf_result rf_flow_begin(rf_flow *f, const rf_tokenizer *t, size_t size);
-/* What the normalizers make of a text; it lies in `normal` or is the text itself. */
+/* A text as the normalizers make it; it lies in `normal` or is the text itself. */
 rf_result rf_flow_normalize(rf_flow *f, rf_piece text, rf_piece *out);
 /* A piece for the pre-tokenizer `stage` and those behind it, or the model. */
 rf_result rf_flow_piece(rf_flow *f, uint32_t stage, rf_piece piece);
