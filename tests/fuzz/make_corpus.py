@@ -817,6 +817,7 @@ def document():
 
 
 for make in (document, graph, gettext, ratings, reviews, text, tokenizer, tokenizer_json,
-             safetensors, gguf, npy, idx, cifar, csv, image, tfrecord, iterator_state, model, trace, text_files,
-             text_lines, wire, call_header, fabric, shared, agreement, ps_shard, checkpoint_item):
+             safetensors, gguf, npy, idx, cifar, csv, image, tfrecord, iterator_state, model, trace,
+             text_files, text_lines, wire, call_header, fabric, shared, agreement, ps_shard,
+             checkpoint_item):
     make()

@@ -8,12 +8,6 @@
 #include "text/pipeline/pipeline.h"
 #include "text/word_pieces.h"
 
-uint32_t rf_token_model_id(const rf_tokenizer *t, const char *bytes, size_t size)
-{
-    const uint32_t id = rf_string_table_find(&t->tokens, bytes, size);
-    return id != RF_TABLE_NONE && t->pipeline->outside[id] ? RF_TABLE_NONE : id;
-}
-
 static rf_result fail_token(const char *what, const char *bytes, size_t size)
 {
     char shown[48] = "";

@@ -159,8 +159,6 @@ struct rf_token_model_type {
 rf_result rf_token_model_find(const json_t *object, const rf_token_model_type **out);
 /* The fields but for the vocabulary, which the tokenizer must have. */
 rf_result rf_token_model_read(rf_tokenizer *t, const json_t *object);
-/* A token that the model may find in a text; RF_TABLE_NONE. */
-uint32_t rf_token_model_id(const rf_tokenizer *t, const char *bytes, size_t size);
 rf_result rf_unigram_read(rf_tokenizer *t, const json_t *object);
 rf_result rf_unigram_encode(rf_flow *f, const char *piece, size_t size);
 void rf_token_model_free(rf_token_model *m);
@@ -264,6 +262,13 @@ rf_result rf_pipeline_encode(const rf_tokenizer *t, const char *text, size_t siz
 rf_result rf_pipeline_decode(const rf_tokenizer *t, const int32_t *tokens, uint64_t count, char **text, size_t *size);
 
 /* ---- shared by components ---- */
+
+/* A token that the model may find in a text; RF_TABLE_NONE. */
+static inline uint32_t rf_token_model_id(const rf_tokenizer *t, const char *bytes, size_t size)
+{
+    const uint32_t id = rf_string_table_find(&t->tokens, bytes, size);
+    return id != RF_TABLE_NONE && t->pipeline->outside[id] ? RF_TABLE_NONE : id;
+}
 
 /* The next match at `from` or behind it; RF_END: there is none. */
 rf_result rf_pattern_find(const rf_pattern *pattern, rf_matcher *m, const char *text, size_t size, size_t from,

@@ -171,19 +171,3 @@ rf_result rf_pipeline_read(const json_t *root, const char *text, size_t size, rf
     if (r < 0) rf_tokenizer_destroy(out);
     return r;
 }
-
-void rf_pipeline_destroy(rf_pipeline **pipeline)
-{
-    rf_pipeline *p = *pipeline;
-    *pipeline = NULL;
-    if (!p) return;
-    rf_steps_free(&p->normalizers);
-    rf_steps_free(&p->pre_tokenizers);
-    rf_steps_free(&p->decoders);
-    rf_token_model_free(&p->model);
-    rf_added_tokens_free(&p->added);
-    rf_templates_free(p);
-    rf_free(p->source);
-    rf_arena_free(&p->arena);
-    rf_free(p);
-}
