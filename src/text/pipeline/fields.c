@@ -59,7 +59,7 @@ static rf_result read_pattern(rf_arena *arena, const rf_field *field, const json
 
 static rf_result read_field(rf_arena *arena, const rf_field *field, const json_t *value, void *into)
 {
-    void *at = (char *)into + field->offset;
+    void *at = into ? (char *)into + field->offset : NULL; /* rows that the component reads itself need none */
     const json_int_t number = json_integer_value(value);
     switch (field->kind) {
     case RF_FIELD_FLAG:
