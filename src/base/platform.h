@@ -7,6 +7,7 @@
 
 uint64_t rf_now_ns(void);       /* monotonic */
 uint64_t rf_processor_ns(void); /* that all threads of this process have computed */
+uint64_t rf_thread_ns(void);    /* that the calling thread has computed */
 /* The process that an object was made in. A child of fork() has the object's memory, but neither its threads nor its
  * driver's: it must not wait for them, and what it sends on shared connections would be taken for its parent's. */
 int64_t rf_process_id(void);
