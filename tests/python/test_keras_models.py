@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import unittest
 import weakref
 
@@ -765,6 +766,17 @@ class CtrlC(unittest.TestCase):
             model.fit(data, epochs=1000, steps_per_epoch=100, verbose=0)
         self.assertLess(interrupt.count, 1000)
         self.assertEqual(model.predict(X, verbose=0).shape, (64, 2))
+        self.assertEqual(len(model.fit(X, Y, epochs=2, verbose=0).epoch), 2)
+
+    def test_while_the_library_computes(self):
+        """Python then hears of it when a callback of its own begins."""
+        model = classifier()
+        model.fit(X, Y, verbose=0)
+        for _ in range(3):
+            timer = threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT))
+            with self.assertRaises(KeyboardInterrupt):
+                timer.start()
+                model.fit(X, Y, batch_size=8, epochs=1000000, verbose=0)
         self.assertEqual(len(model.fit(X, Y, epochs=2, verbose=0).epoch), 2)
 
 

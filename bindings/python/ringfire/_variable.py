@@ -115,6 +115,7 @@ class Variable(Handle, _Readable):
         self.adopt(create(lib.rf_variable_create, "rf_variable", strategy.pointer, settings),
                    lib.rf_variable_destroy, strategy)
         self.strategy, self._aggregation = strategy, aggregation
+        strategy.note(self)
 
     _name_there: Optional[str] = None
 
@@ -172,6 +173,10 @@ class Variable(Handle, _Readable):
         variables that are not trainable allow."""
         trace = current()
         if trace is not None:
+            if self.trainable:
+                raise InvalidArgumentError(
+                    "%s: variable '%s' is trainable: optimizers update it; create it with "
+                    "trainable=False to assign it in steps" % (where(), self.name))
             kind = {"mean": lib.RF_AGGREGATE_MEAN, "sum": lib.RF_AGGREGATE_SUM,
                     "first_replica": lib.RF_AGGREGATE_FIRST_REPLICA}[self._aggregation.value]
             trace.check(

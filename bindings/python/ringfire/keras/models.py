@@ -79,6 +79,7 @@ class Model(Trainer, Handle):
         self._known_variables: Any = weakref.WeakValueDictionary()
         self._seen: List[Tuple[Any, Tuple[int, ...]]] = []
         self._begin_training()
+        self.strategy.note(self)
 
     # -- making it --
 
