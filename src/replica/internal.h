@@ -61,6 +61,7 @@ typedef struct rf_strategy_store {
     uint64_t max_segment;
     uint64_t generation; /* raised when arrays move: programs made before must be made anew */
     uint64_t variables_created;
+    const rf_variable_source *source; /* of the values of new variables; NULL: their initializers */
     rf_copying copying;
 } rf_strategy_store;
 
