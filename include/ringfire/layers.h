@@ -399,6 +399,24 @@ RF_API RF_MUST_USE rf_result rf_layer_bidirectional(rf_layer *forward, rf_merge 
  */
 RF_API RF_MUST_USE rf_result rf_layer_time_distributed(rf_layer *layer, const char *name,
                                                        rf_layer **out);
+/** How rf_rotary_params changes the angles of rotary positions. */
+typedef enum rf_rotary_scaling {
+    RF_ROTARY_UNSCALED,
+    RF_ROTARY_LINEAR,  /**< all angles divided by `factor` (Chen et al. 2023) */
+    RF_ROTARY_DYNAMIC, /**< a larger base for sequences over `original_length` ("dynamic NTK") */
+    RF_ROTARY_LLAMA3,  /**< slow angles divided by `factor`, fast ones kept, as Llama 3.1 */
+} rf_rotary_scaling;
+/** Options of rotary positions. */
+typedef struct rf_rotary_params {
+    rf_rotary_scaling scaling;
+    int32_t original_length; /**< of the sequences before scaling; DYNAMIC and LLAMA3 require it */
+    double factor;           /**< at least 1; required where there is scaling */
+    /** LLAMA3: waves longer than original_length / this are slow; required */
+    double low_frequency_factor;
+    /** LLAMA3: those shorter than original_length / this are fast; required, and larger */
+    double high_frequency_factor;
+    uint64_t reserved[8]; /**< zero: room for later fields */
+} rf_rotary_params;
 /** An attention layer. `num_heads` and `key_dim` are required. */
 typedef struct rf_multi_head_attention_params {
     int32_t num_heads;
@@ -414,7 +432,16 @@ typedef struct rf_multi_head_attention_params {
     float rotary_base; /**< turns queries and keys by their places (Su et al. 2021); 0: not */
     const rf_initializer *kernel_initializer; /**< NULL: Glorot uniform */
     const char *name;
-    uint64_t reserved[8]; /**< zero: room for later fields */
+    const rf_rotary_params *rotary; /**< of `rotary_base`, copied; NULL: none */
+    float scale;                    /**< of the scores; 0: 1 / sqrt(key_dim) */
+    /** With `causal`: a query attends to so many keys at most, its own the last; 0: to all. */
+    int32_t window;
+    /** Each head's queries and keys are normalised by their root mean square before they are
+     * turned, with this epsilon and a learned scale; 0: not */
+    float query_key_norm;
+    float softcap;        /**< as rf_attention_params::softcap; 0: none */
+    bool no_output_bias;  /**< the output alone has no bias */
+    uint64_t reserved[4]; /**< zero: room for later fields */
 } rf_multi_head_attention_params;
 /**
  * Multi-head attention (Vaswani et al. 2017): query [n, t, d] [, value [n, s, e] [, key [n, s, f]]]
@@ -423,7 +450,8 @@ typedef struct rf_multi_head_attention_params {
  * to, and a query without any gives the bias of the output.
  * Variables as in Keras: "query/kernel" [d, num_heads, key_dim], "query/bias" [num_heads, key_dim],
  * "key/...", "value/...", "attention_output/kernel" [num_heads, value_dim, output_dim] and
- * "attention_output/bias" [output_dim]. With `rotary_base` key_dim is even, and halves are turned,
+ * "attention_output/bias" [output_dim]. With `query_key_norm` there are "query_norm/gamma" and
+ * "key_norm/gamma" [key_dim] as well. With `rotary_base` key_dim is even, and halves are turned,
  * not pairs of neighbours.
  *
  * rf_layer_apply() has two more outputs to give: the keys and values that were attended to,

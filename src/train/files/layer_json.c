@@ -484,6 +484,32 @@ static rf_result bidirectional_from_json(const json_t *object, const char *name,
     return rf_layer_bidirectional(forward, (rf_merge)merge, name, out);
 }
 
+static const char *const rotary_names[] = { "unscaled", "linear", "dynamic", "llama3" };
+
+static rf_result rotary_to_json(const rf_rotary_params *rotary, json_t *object)
+{
+    if (rotary->scaling == RF_ROTARY_UNSCALED) return RF_OK;
+    json_t *o = json_object();
+    RF_TRY(rf_json_set(object, "rotary", o));
+    RF_TRY(rf_json_set(o, "scaling", json_string(rotary_names[rotary->scaling])));
+    RF_TRY(rf_json_set(o, "original_length", json_integer(rotary->original_length)));
+    RF_TRY(rf_json_set(o, "factor", json_real(rotary->factor)));
+    RF_TRY(rf_json_set(o, "low_frequency_factor", json_real(rotary->low_frequency_factor)));
+    return rf_json_set(o, "high_frequency_factor", json_real(rotary->high_frequency_factor));
+}
+
+static rf_result rotary_from_json(const json_t *object, rf_rotary_params *out)
+{
+    int scaling = RF_ROTARY_UNSCALED;
+    const json_t *o = json_object_get(object, "rotary");
+    RF_TRY(rf_json_choice(o, "scaling", rotary_names, RF_NAME_COUNT(rotary_names), &scaling));
+    out->scaling = (rf_rotary_scaling)scaling;
+    RF_TRY(rf_json_i32(o, "original_length", &out->original_length));
+    RF_TRY(rf_json_number(o, "factor", &out->factor));
+    RF_TRY(rf_json_number(o, "low_frequency_factor", &out->low_frequency_factor));
+    return rf_json_number(o, "high_frequency_factor", &out->high_frequency_factor);
+}
+
 static rf_result attention_to_json(const rf_layer *layer, json_t *object)
 {
     RF_TRY(rf_json_set(object, "num_heads", json_integer(layer->u.attention.num_heads)));
@@ -496,14 +522,21 @@ static rf_result attention_to_json(const rf_layer *layer, json_t *object)
     RF_TRY(rf_json_set(object, "rotary_base", json_real((double)layer->u.attention.rotary_base)));
     RF_TRY(rf_json_set(object, "causal", json_boolean(layer->u.attention.causal)));
     RF_TRY(rf_json_set(object, "use_bias", json_boolean(layer->u.attention.use_bias)));
+    RF_TRY(rf_json_set(object, "use_output_bias", json_boolean(layer->u.attention.use_output_bias)));
+    RF_TRY(rf_json_set(object, "scale", json_real((double)layer->u.attention.scale)));
+    RF_TRY(rf_json_set(object, "window", json_integer(layer->u.attention.window)));
+    RF_TRY(rf_json_set(object, "softcap", json_real((double)layer->u.attention.softcap)));
+    RF_TRY(rf_json_set(object, "query_key_norm", json_real((double)layer->u.attention.norm_epsilon)));
+    RF_TRY(rotary_to_json(&layer->u.attention.rotary, object));
     return rf_json_set(object, "kernel_initializer", rf_initializer_to_json(&layer->u.attention.kernel_initializer));
 }
 
 static rf_result attention_from_json(const json_t *object, const char *name, rf_layer **out)
 {
     rf_initializer kernel = { 0 };
+    rf_rotary_params rotary = { 0 };
     rf_multi_head_attention_params p = { .kernel_initializer = &kernel, .name = name };
-    bool bias = true;
+    bool bias = true, output_bias = true;
     RF_TRY(rf_json_i32(object, "num_heads", &p.num_heads));
     RF_TRY(rf_json_i32(object, "num_key_value_heads", &p.num_key_value_heads));
     RF_TRY(rf_json_i32(object, "key_dim", &p.key_dim));
@@ -514,8 +547,16 @@ static rf_result attention_from_json(const json_t *object, const char *name, rf_
     RF_TRY(rf_json_float(object, "rotary_base", &p.rotary_base));
     RF_TRY(rf_json_bool(object, "causal", &p.causal));
     RF_TRY(rf_json_bool(object, "use_bias", &bias));
+    RF_TRY(rf_json_bool(object, "use_output_bias", &output_bias));
+    RF_TRY(rf_json_float(object, "scale", &p.scale));
+    RF_TRY(rf_json_i32(object, "window", &p.window));
+    RF_TRY(rf_json_float(object, "softcap", &p.softcap));
+    RF_TRY(rf_json_float(object, "query_key_norm", &p.query_key_norm));
+    RF_TRY(rotary_from_json(object, &rotary));
     RF_TRY(rf_initializer_from_json(object, "kernel_initializer", &kernel));
     p.no_bias = !bias;
+    p.no_output_bias = bias && !output_bias;
+    if (rotary.scaling != RF_ROTARY_UNSCALED) p.rotary = &rotary;
     return rf_layer_multi_head_attention(&p, out);
 }
 

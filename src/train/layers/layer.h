@@ -41,7 +41,7 @@ typedef struct rf_norm {
     rf_initializer gamma_initializer, beta_initializer;
 } rf_norm;
 
-enum { RF_MAX_LAYER_VARIABLES = 8 };
+enum { RF_MAX_LAYER_VARIABLES = 10 };
 
 /* Tells which variables of a layer are trained. */
 typedef struct rf_layer_state {
@@ -140,10 +140,12 @@ struct rf_layer {
         } rnn;
         struct {
             int32_t num_heads, num_key_value_heads, key_dim, value_dim, output_dim;
-            float dropout, rotary_base;
+            int32_t window;                                           /* 0: none */
+            float dropout, rotary_base, scale, softcap, norm_epsilon; /* 0: none; scale 0: 1 / sqrt(key_dim) */
             uint64_t seed;
-            bool causal, use_bias;
+            bool causal, use_bias, use_output_bias;
             rf_initializer kernel_initializer;
+            rf_rotary_params rotary;
         } attention;
         struct {
             const rf_layer *embedding; /* of the same model */
