@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The library's part of check_pretrained.py, as a program of a user: FOLDER has a directory of the hub, "model", and a
+ * batch. Usage: driver results FOLDER | step FOLDER RATE | train FOLDER 1|2|workers */
+#include <ringfire/ringfire.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define TRY(call)                                                                                                      \
+    do {                                                                                                               \
+        const rf_result try_result = (call);                                                                           \
+        if (try_result < 0) return try_result;                                                                         \
+    } while (0)
+
+enum { STEPS = 20 };
+
+typedef struct session {
+    const char *folder;
+    rf_strategy *strategy;
+    rf_pretrained *pretrained;
+    rf_array_set batch; /* input_ids, labels */
+} session;
+
+static const char *path_of(const session *s, const char *name)
+{
+    static char path[512];
+    snprintf(path, sizeof(path), "%s/%s", s->folder, name);
+    return path;
+}
+
+static rf_result open_strategy(const char *devices, rf_strategy **out)
+{
+    if (strcmp(devices, "workers") == 0) {
+        const rf_multi_worker_params params = { .mirrored = { .devices = "llvmpipe" } };
+        return rf_strategy_create_multi_worker(&params, out);
+    }
+    const rf_mirrored_params params = { .devices = strcmp(devices, "2") == 0 ? "llvmpipe,llvmpipe" : "llvmpipe" };
+    return rf_strategy_create_mirrored(&params, out);
+}
+
+static rf_result session_open(session *s, const char *devices)
+{
+    TRY(open_strategy(devices, &s->strategy));
+    TRY(rf_safetensors_read(path_of(s, "batch.safetensors"), &s->batch));
+    return rf_pretrained_open(s->strategy, path_of(s, "model"), NULL, &s->pretrained);
+}
+
+static void session_close(session *s)
+{
+    rf_pretrained_destroy(&s->pretrained);
+    rf_array_set_free(&s->batch);
+    rf_strategy_destroy(&s->strategy);
+}
+
+static rf_array array_of(const session *s, const char *name)
+{
+    for (uint32_t i = 0; i < s->batch.count; i++)
+        if (strcmp(s->batch.items[i].name, name) == 0) return s->batch.items[i].array;
+    return (rf_array){ 0 };
+}
+
+/* The whole batch as one element, of so many components. */
+static rf_result make_data(const session *s, uint32_t components, rf_dataset **out)
+{
+    const rf_array arrays[2] = { array_of(s, "input_ids"), array_of(s, "labels") };
+    const rf_dataset_arrays_params params = { .arrays = arrays, .num_arrays = components };
+    rf_dataset *rows;
+    TRY(rf_dataset_from_arrays(&params, &rows));
+    const rf_result r = rf_dataset_batch(rows, (uint32_t)arrays[0].shape.dim[0], RF_REMAINDER_KEEP, out);
+    rf_dataset_destroy(&rows);
+    return r;
+}
+
+/* A file of the library's own form describes the same model. */
+static rf_result check_file(const session *s, const rf_dataset *data, const rf_array *results)
+{
+    rf_model *model;
+    rf_array again = { 0 };
+    TRY(rf_model_save(rf_pretrained_model(s->pretrained), path_of(s, "model.rfck"), NULL));
+    TRY(rf_model_load(s->strategy, path_of(s, "model.rfck"), &model));
+    const rf_result r = rf_model_predict(model, data, &again);
+    const size_t bytes = (size_t)rf_shape_count(results->shape) * sizeof(float);
+    if (r >= 0 && memcmp(again.data, results->data, bytes) != 0) puts("model.rfck gives other results");
+    rf_array_free(&again);
+    rf_model_destroy(&model);
+    return r;
+}
+
+static rf_result write_results(const session *s)
+{
+    rf_dataset *data;
+    rf_named_array results = { .name = "results" };
+    TRY(make_data(s, 1, &data));
+    rf_result r = rf_model_predict(rf_pretrained_model(s->pretrained), data, &results.array);
+    if (r >= 0) r = rf_safetensors_write(path_of(s, "results.safetensors"), &results, 1);
+    if (r >= 0) r = check_file(s, data, &results.array);
+    rf_array_free(&results.array);
+    rf_dataset_destroy(&data);
+    TRY(r);
+    return rf_pretrained_save(s->pretrained, path_of(s, "same"));
+}
+
+/* The crossentropy of a language model, and of another the mean of the squares of what it gives. */
+static rf_tensor loss_of(rf_trace *t, const rf_tensor *labels, const rf_tensor *predictions, void *user)
+{
+    const bool head = strcmp(rf_model_output_name(user, 0), "logits") == 0;
+    const int32_t axes[] = { 1, 2 };
+    if (!head) return rf_reduce_mean(t, rf_square(t, predictions[0]), axes, 2, RF_DROP_DIMS);
+    const rf_tensor losses = rf_sparse_categorical_crossentropy(t, labels[0], predictions[0], RF_LOGITS);
+    return rf_reduce_mean(t, losses, axes, 1, RF_DROP_DIMS);
+}
+
+static rf_result train(const session *s, const rf_optimizer_params *optimizer_params, uint32_t steps, bool print)
+{
+    rf_model *model = rf_pretrained_model(s->pretrained);
+    rf_dataset *data = NULL;
+    rf_optimizer *optimizer = NULL;
+    rf_history history = { 0 };
+    rf_result r = make_data(s, 2, &data);
+    if (r >= 0) r = rf_optimizer_create(s->strategy, optimizer_params, &optimizer);
+    const rf_compile_params compile = { .optimizer = optimizer, .loss_fn = loss_of, .loss_user = model };
+    if (r >= 0) r = rf_model_compile(model, &compile);
+    if (r >= 0) r = rf_model_fit(model, &(rf_fit_params){ .data = data, .epochs = steps }, &history);
+    for (uint32_t i = 0; print && r >= 0 && i < history.num_epochs && rf_strategy_is_chief(s->strategy); i++)
+        printf("%.9g\n", history.epochs[i].value[0]);
+    rf_history_free(&history);
+    rf_dataset_destroy(&data);
+    return r;
+}
+
+static rf_result run(session *s, const char *what, const char *argument)
+{
+    const rf_optimizer_params descent = { .kind = RF_OPTIMIZER_SGD, .learning_rate = argument ? atof(argument) : 0 };
+    const rf_optimizer_params adamw = {
+        .kind = RF_OPTIMIZER_ADAMW, .learning_rate = 1e-3, .epsilon = 1e-6, .weight_decay = 0.05
+    };
+    TRY(session_open(s, strcmp(what, "train") == 0 ? argument : "1"));
+    if (strcmp(what, "results") == 0) return write_results(s);
+    if (strcmp(what, "train") == 0) return train(s, &adamw, STEPS, true);
+    TRY(train(s, &descent, 1, false));
+    return rf_pretrained_save(s->pretrained, path_of(s, "step"));
+}
+
+int main(int argc, char **argv)
+{
+    if (argc < 3) return 2;
+    session s = { .folder = argv[2] };
+    const rf_result r = run(&s, argv[1], argc > 3 ? argv[3] : NULL);
+    if (r < 0) fprintf(stderr, "%s\n", rf_error_message());
+    session_close(&s);
+    return r < 0;
+}
