@@ -53,7 +53,8 @@ typedef struct rf_strategy_members {
 /* State that replicas keep. */
 typedef struct rf_strategy_store {
     rf_store trainable, fixed; /* fixed: variables that no optimizer may touch */
-    rf_flat gradients;         /* places as in `trainable` */
+    rf_flat gradients;         /* places as in `trainable`; empty until it `trains` */
+    bool trains;               /* there has been an updater */
     rf_weight_copies weight_copies;
     rf_flat assigned;       /* what a step gives to variables of `fixed`; places as there */
     rf_flat summands, sums; /* of sums over replicas within a step: what a replica adds, and the sums */

@@ -284,8 +284,8 @@ rf_result rf_updater_read_owned(rf_updater *updater, uint32_t slot, const rf_var
 rf_result rf_variable_read_range(const rf_variable *variable, rf_range range, float *values);
 /* Sets some of its elements, as rf_variable_assign() sets all. */
 rf_result rf_variable_assign_range(rf_variable *variable, rf_range range, const float *values);
-/* Whoever has the values of the variables that are about to be made: each is asked for, before it takes memory, and
- * begins with zeros instead of what its initializer says. */
+/* Whoever has the values of the variables that are about to be made: each is asked for, before it takes memory, and has
+ * no values until they are assigned. */
 typedef struct rf_variable_source {
     rf_result (*admit)(void *user, const char *name, rf_shape shape);
     void *user;

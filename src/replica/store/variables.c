@@ -20,7 +20,8 @@ static rf_result set_capacity(rf_strategy *s, rf_store *store, uint64_t capacity
     RF_TRY(rf_strategy_wait(s));
     /* The gradients first: if the second step fails, gradients with too much room do no harm, while values with more
      * room than gradients would. */
-    if (store == &s->store.trainable) RF_TRY(rf_flat_grow(s, &s->store.gradients, capacity, store->used));
+    if (store == &s->store.trainable && s->store.trains)
+        RF_TRY(rf_flat_grow(s, &s->store.gradients, capacity, store->used));
     s->store.generation++;
     return rf_flat_grow(s, &store->values, capacity, store->used);
 }
@@ -34,6 +35,19 @@ static rf_result variables_reserve(rf_strategy *s, rf_store *store, uint64_t cou
     if (capacity < SMALLEST_STORE) capacity = SMALLEST_STORE;
     if (capacity < need) capacity = need;
     return set_capacity(s, store, rf_align_up(capacity, s->store.alignment));
+}
+
+rf_result rf_strategy_begin_training(rf_strategy *s)
+{
+    const rf_store *store = &s->store.trainable;
+    if (s->store.trains) return RF_OK;
+    if (store->values.capacity > 0) {
+        RF_TRY(rf_strategy_wait(s));
+        RF_TRY(rf_flat_grow(s, &s->store.gradients, store->values.capacity, 0));
+        RF_TRY(rf_flat_clear(s, &s->store.gradients, 0, store->used));
+    }
+    s->store.trains = true;
+    return RF_OK;
 }
 
 rf_result rf_strategy_reserve_variables(rf_strategy *s, uint64_t elements, uint32_t variables)
@@ -70,7 +84,7 @@ static uint64_t find_place(const rf_store *store, uint64_t count, uint32_t *inde
 }
 
 /* `values` has the length of the span: what follows the variable's own elements is zero, also where an older variable
- * was. NULL: all of it is zero. */
+ * was. NULL: the variable's own are set later. */
 static rf_result place_variable(rf_variable *v, const float *values)
 {
     rf_strategy *s = v->strategy;
@@ -84,9 +98,9 @@ static rf_result place_variable(rf_variable *v, const float *values)
     if (values)
         RF_TRY(write_from(v, 0, values, padded));
     else
-        RF_TRY(rf_flat_clear(s, &store->values, v->offset, padded));
+        RF_TRY(rf_flat_clear(s, &store->values, v->offset + v->count, padded - v->count));
     if (v->trainable) {
-        RF_TRY(rf_flat_clear(s, &s->store.gradients, v->offset, padded));
+        if (s->store.trains) RF_TRY(rf_flat_clear(s, &s->store.gradients, v->offset, padded));
         rf_exchange_forget(&s->exchange.between, rf_variable_span(v));
     }
     if (store->used < v->offset + padded) store->used = v->offset + padded;
