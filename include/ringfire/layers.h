@@ -142,9 +142,10 @@ RF_API RF_MUST_USE rf_result rf_layer_layer_norm(const rf_layer_norm_params *par
 typedef struct rf_rms_norm_params {
     double epsilon;                          /**< added to the mean of squares. 0: 1e-6 */
     bool no_scale;                           /**< leave out gamma */
-    const rf_initializer *gamma_initializer; /**< NULL: ones */
+    const rf_initializer *gamma_initializer; /**< NULL: ones, or zeros with `unit_offset` */
     const char *name;
-    uint64_t reserved[8]; /**< zero: room for later fields */
+    bool unit_offset;     /**< the scale is 1 + gamma, as Gemma's */
+    uint64_t reserved[7]; /**< zero: room for later fields */
 } rf_rms_norm_params;
 /** Layer of rf_rms_norm(), with a variable "gamma" [c]. `params` may be NULL. */
 RF_API RF_MUST_USE rf_result rf_layer_rms_norm(const rf_rms_norm_params *params, rf_layer **out);
@@ -182,6 +183,8 @@ RF_API RF_MUST_USE rf_result rf_layer_flatten(rf_layer **out);
 RF_API RF_MUST_USE rf_result rf_layer_reshape(rf_shape shape, rf_layer **out);
 /** Layer of rf_activate(). */
 RF_API RF_MUST_USE rf_result rf_layer_activation(rf_activation activation, rf_layer **out);
+/** x * scale + offset, both finite, as Keras' Rescaling. A `scale` of 0 gives `offset` alone. */
+RF_API RF_MUST_USE rf_result rf_layer_rescaling(float scale, float offset, rf_layer **out);
 /** Layer of rf_dropout(), which acts in training only. */
 RF_API RF_MUST_USE rf_result rf_layer_dropout(float rate, uint64_t seed, rf_layer **out);
 /**

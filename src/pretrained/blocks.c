@@ -37,10 +37,10 @@ rf_symbol rf_block_layer_norm(const rf_blocks *b, rf_symbol x, double epsilon, c
     return call_one(b, made, layer, x);
 }
 
-rf_symbol rf_block_rms_norm(const rf_blocks *b, rf_symbol x, double epsilon, const char *name)
+rf_symbol rf_block_rms_norm(const rf_blocks *b, rf_symbol x, const rf_rms_norm_params *params)
 {
     rf_layer *layer = NULL;
-    const rf_result made = rf_layer_rms_norm(&(rf_rms_norm_params){ .epsilon = epsilon, .name = name }, &layer);
+    const rf_result made = rf_layer_rms_norm(params, &layer);
     return call_one(b, made, layer, x);
 }
 
@@ -63,6 +63,20 @@ rf_symbol rf_block_multiply(const rf_blocks *b, rf_symbol x, rf_symbol y)
     rf_layer *layer = NULL;
     const rf_result made = rf_layer_multiply(&layer);
     return call_many(b, made, layer, (rf_symbol[]){ x, y }, 2);
+}
+
+rf_symbol rf_block_scale(const rf_blocks *b, rf_symbol x, double scale)
+{
+    rf_layer *layer = NULL;
+    const rf_result made = rf_layer_rescaling((float)scale, 0, &layer);
+    return call_one(b, made, layer, x);
+}
+
+rf_symbol rf_block_activate(const rf_blocks *b, rf_symbol x, rf_activation activation)
+{
+    rf_layer *layer = NULL;
+    const rf_result made = rf_layer_activation(activation, &layer);
+    return call_one(b, made, layer, x);
 }
 
 rf_symbol rf_block_dropout(const rf_blocks *b, rf_symbol x, double rate)

@@ -13,10 +13,12 @@ typedef struct rf_blocks {
 rf_symbol rf_block_dense(const rf_blocks *b, rf_symbol x, int32_t units, rf_activation activation, rf_bias_use bias,
                          const char *name);
 rf_symbol rf_block_layer_norm(const rf_blocks *b, rf_symbol x, double epsilon, const char *name);
-rf_symbol rf_block_rms_norm(const rf_blocks *b, rf_symbol x, double epsilon, const char *name);
+rf_symbol rf_block_rms_norm(const rf_blocks *b, rf_symbol x, const rf_rms_norm_params *params);
 rf_symbol rf_block_attention(const rf_blocks *b, rf_symbol x, const rf_multi_head_attention_params *params);
 rf_symbol rf_block_add(const rf_blocks *b, rf_symbol x, rf_symbol y);
 rf_symbol rf_block_multiply(const rf_blocks *b, rf_symbol x, rf_symbol y);
+rf_symbol rf_block_scale(const rf_blocks *b, rf_symbol x, double scale);
+rf_symbol rf_block_activate(const rf_blocks *b, rf_symbol x, rf_activation activation);
 rf_symbol rf_block_dropout(const rf_blocks *b, rf_symbol x, double rate); /* x itself where the rate is 0 */
 /* The rows of a table; *layer is what a head may share. */
 rf_symbol rf_block_embedding(const rf_blocks *b, rf_symbol ids, int32_t rows, int32_t width, const char *name,

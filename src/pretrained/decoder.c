@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "pretrained/decoder.h"
 
+#include <math.h>
 #include <stdio.h>
 
 /* ---- rotary positions ---- */
@@ -95,7 +96,7 @@ static bool has_window(const rf_blocks *b, const rf_decoder *d, int32_t index)
 {
     static const char *const types[] = { "full_attention", "sliding_attention" };
     char key[32];
-    if (!d->layer_types) return d->window > 0 && index >= d->first_window;
+    if (!d->layer_types) return d->window > 0 && (d->gemma ? index % 2 == 0 : index >= d->first_window);
     snprintf(key, sizeof(key), "layer_types.%d", (int)index);
     const bool window = rf_pretrained_config_choice(b->config, key, types, 2, 0) == 1;
     if (window && d->window == 0)
@@ -118,6 +119,8 @@ static rf_symbol add_attention(const rf_blocks *b, const rf_decoder *d, rf_symbo
                                                     .rotary = &d->rotary,
                                                     .window = has_window(b, d, index) ? d->window : 0,
                                                     .query_key_norm = d->query_key_norm ? (float)d->epsilon : 0.0f,
+                                                    .scale = (float)d->scale,
+                                                    .softcap = (float)d->score_cap,
                                                     .output_dim = d->width,
                                                     .name = "self_attn" };
     return rf_block_attention(b, x, &params);
@@ -131,15 +134,31 @@ static rf_symbol add_mlp(const rf_blocks *b, const rf_decoder *d, rf_symbol x)
     return rf_block_dense(b, rf_block_multiply(b, gate, up), d->width, RF_ACTIVATION_LINEAR, bias, "mlp/down_proj");
 }
 
+static rf_symbol add_norm(const rf_blocks *b, const rf_decoder *d, rf_symbol x, const char *name)
+{
+    return rf_block_rms_norm(b, x,
+                             &(rf_rms_norm_params){ .epsilon = d->epsilon, .unit_offset = d->gemma, .name = name });
+}
+
 static rf_symbol add_layer(const rf_blocks *b, const rf_decoder *d, rf_symbol x, int32_t index)
 {
     rf_block_enter(b, "layers", index);
-    rf_symbol y = rf_block_rms_norm(b, x, d->epsilon, "input_layernorm");
-    x = rf_block_add(b, x, rf_block_dropout(b, add_attention(b, d, y, index), d->dropout));
-    y = rf_block_rms_norm(b, x, d->epsilon, "post_attention_layernorm");
-    x = rf_block_add(b, x, rf_block_dropout(b, add_mlp(b, d, y), d->dropout));
+    rf_symbol y = add_attention(b, d, add_norm(b, d, x, "input_layernorm"), index);
+    if (d->gemma) y = add_norm(b, d, y, "post_attention_layernorm");
+    x = rf_block_add(b, x, rf_block_dropout(b, y, d->dropout));
+    y = add_mlp(b, d, add_norm(b, d, x, d->gemma ? "pre_feedforward_layernorm" : "post_attention_layernorm"));
+    if (d->gemma) y = add_norm(b, d, y, "post_feedforward_layernorm");
+    x = rf_block_add(b, x, rf_block_dropout(b, y, d->dropout));
     rf_block_leave(b, index);
     return x;
+}
+
+static rf_symbol add_head(const rf_blocks *b, const rf_decoder *d, rf_symbol x, rf_layer *table)
+{
+    x = rf_block_head(b, x, d->tied ? table : NULL, d->vocabulary, "lm_head");
+    if (d->logit_cap == 0.0) return x;
+    x = rf_block_activate(b, rf_block_scale(b, x, 1.0 / d->logit_cap), RF_ACTIVATION_TANH);
+    return rf_block_scale(b, x, d->logit_cap);
 }
 
 void rf_decoder_build(const rf_blocks *b, const rf_decoder *d, rf_pretrained_outputs *outputs)
@@ -148,10 +167,11 @@ void rf_decoder_build(const rf_blocks *b, const rf_decoder *d, rf_pretrained_out
     const rf_symbol ids = rf_model_builder_input(
         b->builder, RF_I32, RF_SHAPE(rf_pretrained_config_steps(b->config, d->positions)), "input_ids");
     rf_symbol x = rf_block_embedding(b, ids, d->vocabulary, d->width, "embed_tokens", &table);
+    if (d->gemma) x = rf_block_scale(b, x, sqrt((double)d->width));
     x = rf_block_dropout(b, x, d->embedding_dropout);
     for (int32_t i = 0; i < d->layers && rf_pretrained_config_status(b->config) >= 0; i++) x = add_layer(b, d, x, i);
-    x = rf_block_rms_norm(b, x, d->epsilon, "norm");
-    if (d->head) x = rf_block_head(b, x, d->tied ? table : NULL, d->vocabulary, "lm_head");
+    x = add_norm(b, d, x, "norm");
+    if (d->head) x = add_head(b, d, x, table);
     outputs->count = 1;
     outputs->symbol[0] = x;
     outputs->name[0] = d->head ? "logits" : "last_hidden_state";

@@ -16,6 +16,10 @@ typedef struct rf_decoder {
     int32_t window;                   /* 0: none */
     int32_t first_window;             /* the layers from this one on have it */
     bool layer_types;                 /* the configuration says for each layer whether it has it */
+    /* Gemma's: norms after attention and network, too, whose scales are 1 + gamma; embeddings times the root of the
+     * width; the layers with even numbers have the window; attention's scale and caps of scores and logits, 0: none. */
+    bool gemma;
+    double scale, score_cap, logit_cap;
 } rf_decoder;
 
 /* All that has the same names everywhere. `classes` are the model with a head and the one without. */

@@ -128,6 +128,21 @@ static rf_result activation_from_json(const json_t *object, const char *name, rf
     return rf_layer_activation((rf_activation)activation, out);
 }
 
+static rf_result rescaling_to_json(const rf_layer *layer, json_t *object)
+{
+    RF_TRY(rf_json_set(object, "scale", json_real((double)layer->u.rescaling.scale)));
+    return rf_json_set(object, "offset", json_real((double)layer->u.rescaling.offset));
+}
+
+static rf_result rescaling_from_json(const json_t *object, const char *name, rf_layer **out)
+{
+    (void)name;
+    float scale = 1, offset = 0;
+    RF_TRY(rf_json_float(object, "scale", &scale));
+    RF_TRY(rf_json_float(object, "offset", &offset));
+    return rf_layer_rescaling(scale, offset, out);
+}
+
 static rf_result dropout_to_json(const rf_layer *layer, json_t *object)
 {
     RF_TRY(rf_json_set(object, "rate", json_real((double)layer->u.dropout.rate)));
@@ -303,7 +318,8 @@ static rf_result norm_fields_to_json(const rf_norm *n, json_t *object)
 
 static rf_result rms_norm_to_json(const rf_layer *layer, json_t *object)
 {
-    return norm_fields_to_json(&layer->u.norm, object);
+    RF_TRY(norm_fields_to_json(&layer->u.norm, object));
+    return rf_json_set(object, "unit_offset", json_boolean(layer->u.norm.unit_offset));
 }
 
 static rf_result layer_norm_to_json(const rf_layer *layer, json_t *object)
@@ -341,9 +357,12 @@ static rf_result layer_norm_from_json(const json_t *object, const char *name, rf
 static rf_result rms_norm_from_json(const json_t *object, const char *name, rf_layer **out)
 {
     rf_norm n;
+    bool unit_offset = false;
     RF_TRY(norm_fields_from_json(object, &n));
+    RF_TRY(rf_json_bool(object, "unit_offset", &unit_offset));
     const rf_rms_norm_params p = { .epsilon = n.epsilon,
                                    .no_scale = !n.scale,
+                                   .unit_offset = unit_offset,
                                    .gamma_initializer = n.scale ? &n.gamma_initializer : NULL,
                                    .name = name };
     return rf_layer_rms_norm(&p, out);
@@ -651,6 +670,7 @@ static const rf_layer_describer describers[] = {
     { .kind = "flatten", .create = rf_layer_flatten },
     { .kind = "reshape", .to_json = reshape_to_json, .from_json = reshape_from_json },
     { .kind = "activation", .to_json = activation_to_json, .from_json = activation_from_json },
+    { .kind = "rescaling", .to_json = rescaling_to_json, .from_json = rescaling_from_json },
     { .kind = "dropout", .to_json = dropout_to_json, .from_json = dropout_from_json },
     { .kind = "batch_normalization", .to_json = batch_norm_to_json, .from_json = batch_norm_from_json },
     { .kind = "add", .create = rf_layer_add },

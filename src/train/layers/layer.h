@@ -37,7 +37,7 @@ typedef struct rf_affine {
 /* The norms of rows have these in common. */
 typedef struct rf_norm {
     double epsilon;
-    bool center, scale;
+    bool center, scale, unit_offset; /* the last: of 1 + gamma */
     rf_initializer gamma_initializer, beta_initializer;
 } rf_norm;
 
@@ -96,6 +96,9 @@ struct rf_layer {
             uint32_t virtual_size; /* 0: of the replica's part */
             rf_initializer gamma_initializer, beta_initializer;
         } batch_norm;
+        struct {
+            float scale, offset;
+        } rescaling;
         struct {
             rf_lambda_fn fn;
             void *user;
