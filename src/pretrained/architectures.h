@@ -6,6 +6,7 @@
 
 #include <ringfire/pretrained.h>
 
+extern const rf_pretrained_architecture rf_pretrained_gemma2;
 extern const rf_pretrained_architecture rf_pretrained_gpt2;
 extern const rf_pretrained_architecture rf_pretrained_llama;
 extern const rf_pretrained_architecture rf_pretrained_mistral;

@@ -25,6 +25,10 @@ QWEN2 = family("qwen2", "Qwen2", use_sliding_window=False, sliding_window=4, max
 QWEN3 = family("qwen3", "Qwen3", head_dim=8, attention_bias=False)
 PHI3 = family("phi3", "Phi3", resid_pdrop=0.0, embd_pdrop=0.0, sliding_window=None,
               original_max_position_embeddings=32)
+GEMMA2 = family("gemma2", "Gemma2", hidden_activation="gelu_pytorch_tanh", head_dim=8,
+                query_pre_attn_scalar=12, sliding_window=5, attn_logit_softcapping=2.0,
+                final_logit_softcapping=3.0, attention_bias=False,
+                cache_implementation="hybrid")
 LLAMA3 = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
           "original_max_position_embeddings": 16}
 
@@ -61,6 +65,12 @@ CASES = {
                              layer_types=["sliding_attention", "full_attention"]), {}),
     "qwen3": (QWEN3, {}),
     "qwen3 biases": (of(QWEN3, attention_bias=True, tie_word_embeddings=True), {"kind": "BF16"}),
+    "gemma2": (GEMMA2, {}),
+    "gemma2 no caps": (of(GEMMA2, attn_logit_softcapping=None, final_logit_softcapping=None,
+                          layer_types=["full_attention", "sliding_attention"]), {}),
+    "gemma2 head, biases": (of(GEMMA2, tie_word_embeddings=False, attention_bias=True),
+                            {"shards": 2}),
+    "gemma2 no head": (of(GEMMA2, architectures=["Gemma2Model"]), {"kind": "F16"}),
     "phi3": (PHI3, {}),
     "phi3 window": (of(PHI3, sliding_window=6), {"shards": 2}),
 }

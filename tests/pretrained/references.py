@@ -19,7 +19,14 @@ ACTIVATIONS = {
 }
 
 
-def causal_attention(query, key, value, scale, window=None):
+ACTIVATIONS["gelu_pytorch_tanh"] = ACTIVATIONS["gelu_new"]
+
+
+def cap(x, most):
+    return most * torch.tanh(x / most) if most else x
+
+
+def causal_attention(query, key, value, scale, window=None, softcap=None):
     """[n, heads, steps, width]; heads of keys and values are shared by neighbours."""
     steps, shared = query.shape[2], query.shape[1] // key.shape[1]
     key, value = (x.repeat_interleave(shared, dim=1) for x in (key, value))
@@ -27,7 +34,7 @@ def causal_attention(query, key, value, scale, window=None):
     seen = place[None, :] <= place[:, None]
     if window:
         seen &= place[None, :] > place[:, None] - window
-    scores = (query @ key.transpose(2, 3) * scale).masked_fill(~seen, -math.inf)
+    scores = cap(query @ key.transpose(2, 3) * scale, softcap).masked_fill(~seen, -math.inf)
     return (scores.softmax(dim=3) @ value).transpose(1, 2).flatten(2)
 
 
@@ -85,7 +92,8 @@ def gpt2(v, c, ids):
 def head_width(c):
     if c.get("head_dim"):
         return c["head_dim"]
-    return 128 if c["model_type"] == "qwen3" else c["hidden_size"] // c["num_attention_heads"]
+    width = c["hidden_size"] // c["num_attention_heads"]
+    return {"qwen3": 128, "gemma2": 256}.get(c["model_type"], width)
 
 
 def decoder_biases(c):
@@ -116,11 +124,14 @@ def decoder_shapes(c):
             shapes[block + name + ".weight"] = shape
             if biases[1 if "o_proj" in name else 2 if "mlp" in name else 0]:
                 shapes[block + name + ".bias"] = shape[:1]
+        if c["model_type"] == "gemma2":
+            shapes[block + "pre_feedforward_layernorm.weight"] = (width,)
+            shapes[block + "post_feedforward_layernorm.weight"] = (width,)
         if c["model_type"] == "qwen3":
             shapes[block + "self_attn.q_norm.weight"] = (head_width(c),)
             shapes[block + "self_attn.k_norm.weight"] = (head_width(c),)
     shapes["model.norm.weight"] = (width,)
-    if not c.get("tie_word_embeddings", False):
+    if not c.get("tie_word_embeddings", c["model_type"] == "gemma2"):
         shapes["lm_head.weight"] = (c["vocab_size"], width)
     return shapes
 
@@ -164,26 +175,33 @@ def turn(x, c):
 def layer_window(c, index):
     if c["model_type"] in ("mistral", "phi3"):
         return c.get("sliding_window")
-    if c["model_type"] == "llama" or not c.get("use_sliding_window"):
+    gemma = c["model_type"] == "gemma2"
+    if c["model_type"] == "llama" or not (c.get("use_sliding_window") or gemma):
         return None
     if "layer_types" in c:
         return c["sliding_window"] if c["layer_types"][index] == "sliding_attention" else None
+    if gemma:
+        return c["sliding_window"] if index % 2 == 0 else None
     return c["sliding_window"] if index >= c["max_window_layers"] else None
 
 
 def decoder(v, c, ids):
-    epsilon, activation = c.get("rms_norm_eps", 1e-6), ACTIVATIONS[c.get("hidden_act", "silu")]
+    gemma, epsilon = c["model_type"] == "gemma2", c.get("rms_norm_eps", 1e-6)
+    activation = ACTIVATIONS[c.get("hidden_activation", "gelu_new") if gemma
+                             else c.get("hidden_act", "silu")]
     heads, width = c["num_attention_heads"], head_width(c)
+    scale = 1 / math.sqrt(c.get("query_pre_attn_scalar", 256) if gemma else width)
     few = c.get("num_key_value_heads", heads)
 
     def norm(x, name):
-        return x / (x.square().mean(-1, keepdim=True) + epsilon).sqrt() * v[name + ".weight"]
+        gamma = v[name + ".weight"] + (1 if gemma else 0)
+        return x / (x.square().mean(-1, keepdim=True) + epsilon).sqrt() * gamma
 
     def product(x, name):
         y = x @ v[name + ".weight"].T
         return y + v[name + ".bias"] if name + ".bias" in v else y
 
-    x = v["model.embed_tokens.weight"][ids]
+    x = v["model.embed_tokens.weight"][ids] * (math.sqrt(c["hidden_size"]) if gemma else 1)
     for i in range(c["num_hidden_layers"]):
         block = "model.layers.%d." % i
         y = norm(x, block + "input_layernorm")
@@ -196,21 +214,24 @@ def decoder(v, c, ids):
         if c["model_type"] == "qwen3":
             query, key = (norm(p, block + "self_attn.%s_norm" % n) for p, n in ((query, "q"),
                                                                                 (key, "k")))
-        seen = causal_attention(turn(query, c), turn(key, c), value, 1 / math.sqrt(width),
-                                layer_window(c, i))
-        x = x + product(seen, block + "self_attn.o_proj")
-        y = norm(x, block + "post_attention_layernorm")
+        seen = causal_attention(turn(query, c), turn(key, c), value, scale, layer_window(c, i),
+                                c.get("attn_logit_softcapping"))
+        seen = product(seen, block + "self_attn.o_proj")
+        x = x + (norm(seen, block + "post_attention_layernorm") if gemma else seen)
+        y = norm(x, block + ("pre_feedforward_layernorm" if gemma else "post_attention_layernorm"))
         if c["model_type"] == "phi3":
             gate, up = product(y, block + "mlp.gate_up_proj").chunk(2, dim=2)
         else:
             gate, up = (product(y, block + "mlp.%s_proj" % p) for p in ("gate", "up"))
-        x = x + product(activation(gate) * up, block + "mlp.down_proj")
+        y = product(activation(gate) * up, block + "mlp.down_proj")
+        x = x + (norm(y, block + "post_feedforward_layernorm") if gemma else y)
     x = norm(x, "model.norm")
     if c["architectures"][0].endswith("Model"):
         return x
-    return x @ v.get("lm_head.weight", v["model.embed_tokens.weight"]).T
+    logits = x @ v.get("lm_head.weight", v["model.embed_tokens.weight"]).T
+    return cap(logits, c.get("final_logit_softcapping"))
 
 
 NETWORKS = {"gpt2": (gpt2_shapes, gpt2)}
 NETWORKS.update({kind: (decoder_shapes, decoder) for kind in ("llama", "mistral", "qwen2", "qwen3",
-                                                              "phi3")})
+                                                              "phi3", "gemma2")})
