@@ -18,6 +18,7 @@ except ImportError as error:
     print("skipped: needs PyTorch (python3-torch): %s" % error)
     sys.exit(77)
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 import cases
 import hub
 import references

@@ -5,6 +5,7 @@
 
 #include "../support/folder.h"
 #include "../support/strategies.h"
+#include "../support/try.h"
 #include "tests/room.h"
 #include "train/model/model.h"
 
@@ -15,20 +16,20 @@ enum { VOCABULARY = 7, WIDTH = 4, MOST_TENSORS = 32 };
 static const char gpt2_config[] = "{\"model_type\":\"gpt2\",\"vocab_size\":7,\"n_embd\":4,\"n_head\":2,\"n_layer\":1,"
                                   "\"n_positions\":8%s}";
 
-typedef struct directory {
+typedef struct hub_directory {
     char path[SCRATCH_PATH];
     rf_named_array arrays[MOST_TENSORS];
     uint32_t count;
     float values[128]; /* of all tensors, from their beginning */
-} directory;
+} hub_directory;
 
-static void add_tensor(directory *d, const char *name, rf_shape shape)
+static void add_tensor(hub_directory *d, const char *name, rf_shape shape)
 {
     assert_true(d->count < MOST_TENSORS && rf_shape_count(shape) <= 128);
     d->arrays[d->count++] = (rf_named_array){ name, { RF_F32, shape, d->values } };
 }
 
-static rf_array *find_tensor(directory *d, const char *name)
+static rf_array *find_tensor(hub_directory *d, const char *name)
 {
     for (uint32_t i = 0; i < d->count; i++)
         if (strcmp(d->arrays[i].name, name) == 0) return &d->arrays[i].array;
@@ -36,26 +37,26 @@ static rf_array *find_tensor(directory *d, const char *name)
     return NULL;
 }
 
-static const char *in(const directory *d, const char *name)
+static const char *in(const hub_directory *d, const char *name)
 {
     static char path[160];
     snprintf(path, sizeof(path), "%s/%s", d->path, name);
     return path;
 }
 
-static void write_config(const directory *d, const char *more)
+static void write_config(const hub_directory *d, const char *more)
 {
     char text[2048];
     snprintf(text, sizeof(text), gpt2_config, more);
     scratch_write(in(d, "config.json"), text);
 }
 
-static void write_weights(const directory *d)
+static void write_weights(const hub_directory *d)
 {
     OK(rf_safetensors_write(in(d, "model.safetensors"), d->arrays, d->count));
 }
 
-static void make_gpt2(directory *d)
+static void make_gpt2(hub_directory *d)
 {
     static const struct {
         const char *name;
@@ -78,7 +79,7 @@ static void make_gpt2(directory *d)
         { "ln_f.weight", { WIDTH } },
         { "ln_f.bias", { WIDTH } },
     };
-    *d = (directory){ 0 };
+    *d = (hub_directory){ 0 };
     scratch(d->path);
     for (int i = 0; i < 128; i++) d->values[i] = 0.01f * (float)(i % 17) - 0.05f;
     for (size_t i = 0; i < sizeof(tensors) / sizeof(tensors[0]); i++) {
@@ -89,7 +90,7 @@ static void make_gpt2(directory *d)
     write_weights(d);
 }
 
-static void refuse_directory(rf_strategy *strategy, const directory *d, const rf_pretrained_params *params,
+static void refuse_directory(rf_strategy *strategy, const hub_directory *d, const rf_pretrained_params *params,
                              rf_result code, const char *message)
 {
     rf_pretrained *p = NULL;
@@ -97,7 +98,7 @@ static void refuse_directory(rf_strategy *strategy, const directory *d, const rf
     assert_null(p);
 }
 
-static void open_directory(rf_strategy *strategy, const directory *d)
+static void open_directory(rf_strategy *strategy, const hub_directory *d)
 {
     rf_pretrained *p;
     OK(rf_pretrained_open(strategy, d->path, NULL, &p));
@@ -140,7 +141,7 @@ static const config_mistake config_mistakes[] = {
 static void configurations(rf_strategy *strategy)
 {
     static const char *const ignored[] = { "new_attention" };
-    directory d;
+    hub_directory d;
     make_gpt2(&d);
     open_directory(strategy, &d);
     for (size_t i = 0; i < sizeof(config_mistakes) / sizeof(config_mistakes[0]); i++) {
@@ -177,7 +178,7 @@ static void configurations(rf_strategy *strategy)
 
 static void tensors(rf_strategy *strategy)
 {
-    directory d;
+    hub_directory d;
     make_gpt2(&d);
     rf_array *bias = find_tensor(&d, "h.0.attn.c_attn.bias");
     bias->shape = RF_SHAPE(13);
@@ -214,7 +215,7 @@ static void tensors(rf_strategy *strategy)
 
 /* ---- shards ---- */
 
-static void write_index(const directory *d, const char *map)
+static void write_index(const hub_directory *d, const char *map)
 {
     char text[1024];
     snprintf(text, sizeof(text), "{\"metadata\":{\"total_size\":1},\"weight_map\":%s}", map);
@@ -223,7 +224,7 @@ static void write_index(const directory *d, const char *map)
 
 static void shards(rf_strategy *strategy)
 {
-    directory d;
+    hub_directory d;
     make_gpt2(&d);
     OK(rf_safetensors_write(in(&d, "a.safetensors"), d.arrays, 1));
     OK(rf_safetensors_write(in(&d, "b.safetensors"), d.arrays + 1, 1));
@@ -309,7 +310,7 @@ static void own_architecture(rf_strategy *strategy)
                                              .build = build_net,
                                              .user = &calls };
     const rf_pretrained_params params = { .architectures = &net, .num_architectures = 1 };
-    directory d = { 0 };
+    hub_directory d = { 0 };
     rf_pretrained *p;
     rf_array_set set;
     scratch(d.path);
@@ -363,7 +364,7 @@ static void tables(rf_strategy *strategy)
         { { { .tensor = "{}{}{}{}{}", .variable = "{}{}{}{}{}" } }, "has more than 4 times {}" },
     };
     int calls = 0;
-    const directory d = { .path = "/nonexistent" };
+    const hub_directory d = { .path = "/nonexistent" };
     for (size_t i = 0; i < sizeof(mistakes) / sizeof(mistakes[0]); i++) {
         const rf_pretrained_architecture net = {
             .model_type = "net", .tensors = mistakes[i].row, .num_tensors = 1, .build = build_net, .user = &calls
@@ -384,10 +385,54 @@ static rf_layer *find_layer(const rf_model *model, const char *name)
     return NULL;
 }
 
+/* The guide's program. */
+static rf_result fine_tune(rf_strategy *strategy, const char *directory, rf_optimizer *optimizer,
+                           const rf_dataset *windows, const char *tuned)
+{
+    rf_pretrained *pretrained;
+    TRY(rf_pretrained_open(strategy, directory, NULL, &pretrained));
+    rf_model *model = rf_pretrained_model(pretrained);
+    const rf_loss loss = { .kind = RF_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY, .from_logits = true };
+    TRY(rf_model_compile(model, &(rf_compile_params){ .optimizer = optimizer, .loss = loss }));
+    TRY(rf_model_fit(model, &(rf_fit_params){ .data = windows }, NULL));
+    TRY(rf_pretrained_save(pretrained, tuned));
+    rf_pretrained_destroy(&pretrained);
+    return RF_OK;
+}
+
+static void fine_tuning(rf_strategy *strategy)
+{
+    hub_directory d;
+    rf_dataset *rows, *data;
+    rf_optimizer *optimizer;
+    rf_array_set set;
+    make_gpt2(&d);
+    int32_t numbers[9] = { 1, 2, 3, 4, 5, 6, 0, 1, 2 };
+    const rf_array text = array_i32(RF_SHAPE(9), numbers);
+    OK(rf_dataset_from_tokens(&text, 4, 1, &rows));
+    OK(rf_dataset_batch(rows, 2, RF_REMAINDER_KEEP, &data));
+    const rf_optimizer_params sgd = { .kind = RF_OPTIMIZER_SGD, .learning_rate = 1 };
+    OK(rf_optimizer_create(strategy, &sgd, &optimizer));
+    OK(fine_tune(strategy, d.path, optimizer, data, in(&d, "tuned")));
+    OK(rf_safetensors_read(in(&d, "tuned/model.safetensors"), &set));
+    assert_int_equal(set.count, d.count);
+    for (uint32_t i = 0; i < set.count; i++) {
+        const rf_array *is = &set.items[i].array, *was = find_tensor(&d, set.items[i].name);
+        assert_true(is->dtype == RF_F32 && rf_shape_equal(is->shape, was->shape));
+        const size_t bytes = (size_t)rf_shape_count(is->shape) * sizeof(float);
+        if (memcmp(is->data, was->data, bytes) == 0) fail_msg("'%s' has learned nothing", set.items[i].name);
+    }
+    rf_array_set_free(&set);
+    rf_optimizer_destroy(&optimizer);
+    rf_dataset_destroy(&data);
+    rf_dataset_destroy(&rows);
+    scratch_remove(d.path);
+}
+
 /* Frozen layers stay as they are, and others learn. */
 static void frozen_layers(rf_strategy *strategy)
 {
-    directory d;
+    hub_directory d;
     rf_pretrained *p;
     rf_dataset *rows, *data;
     rf_optimizer *optimizer;
@@ -424,6 +469,7 @@ TEST_ON_ONE(tensors)
 TEST_ON_ONE(shards)
 TEST_ON_ONE(own_architecture)
 TEST_ON_ONE(tables)
+TEST_ON_ONE(fine_tuning)
 TEST_ON_ONE(frozen_layers)
 
 TESTS(opening, NULL, NULL)
