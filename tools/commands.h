@@ -9,6 +9,7 @@
     X(devices, "List the Vulkan devices of this machine")                                                              \
     X(bench, "Measure what they reach: products, memory, training, all-reduce")                                        \
     X(run, "Start a program as the workers of a job, here or on several hosts")                                        \
+    X(top, "Show a running job: workers, devices, speed, values")                                                      \
     X(keygen, "Make a job key")                                                                                        \
     X(ckpt, "List, show, verify, compare and convert checkpoints")                                                     \
     X(plot, "Draw the curves of trainings")                                                                            \

@@ -24,6 +24,7 @@
 #include <ringfire/pretrained.h>
 #include <ringfire/profile.h>
 #include <ringfire/readers.h>
+#include <ringfire/status.h>
 #include <ringfire/strategy.h>
 #include <ringfire/text.h>
 #include <ringfire/train.h>

@@ -24,6 +24,9 @@ static const struct {
       "them)" },
     { "RINGFIRE_TRACE", "file",
       "Writes a trace of the run that Perfetto shows; in a job each worker a file of its own" },
+    { "RINGFIRE_STATUS", "host:port, port or directory",
+      "Where the chief tells the status of its job to whoever has the key (ringfire top); in a directory a file says "
+      "where, with a key of its own" },
     { "RINGFIRE_LOG", "error, warn, info or debug",
       "How much a program that shows the library's messages shows, whatever it chose itself" },
     { "RINGFIRE_TRACE_OPS", "number",

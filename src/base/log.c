@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/log_recent.h"
 #include "base/numbers.h"
 #include "base/platform.h"
 
@@ -13,7 +14,27 @@ static struct {
     rf_log_fn fn;
     void *user;
     rf_log_level most_verbose;
+    rf_log_recent recent;
 } sink = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+/* With the lock. */
+static void keep_recent(const char *message)
+{
+    rf_log_recent *kept = &sink.recent;
+    kept->count++;
+    if (kept->num_texts == RF_LOG_RECENT)
+        memmove(kept->texts[0], kept->texts[1], sizeof(kept->texts) - sizeof(kept->texts[0]));
+    else
+        kept->num_texts++;
+    snprintf(kept->texts[kept->num_texts - 1], sizeof(kept->texts[0]), "%.*s", RF_LOG_RECENT_BYTES - 1, message);
+}
+
+void rf_log_recent_get(rf_log_recent *out)
+{
+    pthread_mutex_lock(&sink.lock);
+    *out = sink.recent;
+    pthread_mutex_unlock(&sink.lock);
+}
 
 void rf_log_set(rf_log_fn fn, void *user, rf_log_level most_verbose)
 {
@@ -47,11 +68,16 @@ void rf_log_message(rf_log_level level, const char *format, ...)
     const rf_log_fn fn = level <= sink.most_verbose ? sink.fn : NULL;
     void *const user = sink.user;
     pthread_mutex_unlock(&sink.lock);
-    if (!fn) return;
+    if (!fn && level > RF_LOG_WARN) return;
     char message[1024];
     va_list args;
     va_start(args, format);
     rf_number_vprint(message, sizeof(message), format, args);
     va_end(args);
-    fn(user, level, message);
+    if (level <= RF_LOG_WARN) {
+        pthread_mutex_lock(&sink.lock);
+        keep_recent(message);
+        pthread_mutex_unlock(&sink.lock);
+    }
+    if (fn) fn(user, level, message);
 }

@@ -91,6 +91,13 @@ typedef struct rf_strategy_health {
     uint32_t perturbed;         /* replica whose learning rate is wrong, for tests; UINT32_MAX: none */
 } rf_strategy_health;
 
+/* Where it tells what happens. */
+typedef struct rf_strategy_status_place {
+    struct rf_status_board *board; /* NULL: nobody wants to know */
+    char *key_file;                /* as the program named it; NULL: it did not */
+    bool insecure;
+} rf_strategy_status_place;
+
 struct rf_strategy {
     uint32_t references;
     int64_t process; /* that made it */
@@ -107,6 +114,7 @@ struct rf_strategy {
     bool wide;        /* layers compute in f32 all the same */
     uint32_t trace_serial;
     bool warned_of_shares;
+    rf_strategy_status_place status;
 };
 
 /* One that has no replicas yet. */
@@ -137,6 +145,14 @@ static inline bool rf_segment_is_owned(const rf_strategy *s, const rf_segment *s
 /* Submits and remembers the ticket. */
 rf_result rf_replica_submit_frames(rf_replica *replica, rf_frame *const *frames, uint32_t count);
 rf_result rf_replica_submit_one(rf_replica *replica, rf_gpu_recording *rec); /* NULL: nothing */
+/* ---- status.c ---- */
+/* For a board: what the program says of the job's key. */
+rf_result rf_strategy_keep_key(rf_strategy *strategy, const rf_comm_params *comm);
+/* When something is about to train: opens the board that RINGFIRE_STATUS asks for, on the chief. */
+rf_result rf_strategy_open_status(rf_strategy *strategy);
+void rf_strategy_close_status(rf_strategy *strategy);
+/* A step of training was submitted, with the examples of each replica. */
+void rf_strategy_note_step(rf_strategy *strategy, const uint32_t *examples);
 /* ---- agree.c ---- */
 /* Device limits, kinds and settings of all workers. Fills in num_replicas, first, identities, shares, alignment,
  * max_segment. */

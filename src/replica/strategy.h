@@ -402,6 +402,13 @@ void rf_variable_set_served(rf_variable *variable, bool served);
 /* Whether the latest step of the optimizer that updates it was of it too. */
 bool rf_variable_is_updated(const rf_variable *variable);
 
+/* ---- for the status of the job (<ringfire/status.h>) ---- */
+
+/* Whether anybody may read what is told about the job here. */
+bool rf_strategy_has_status(const rf_strategy *strategy);
+/* A checkpoint has been written. */
+void rf_strategy_note_checkpoint(rf_strategy *strategy, const char *path);
+
 /* ---- for loops that make collective calls ---- */
 
 /* Name, memory and largest allocation of the device of replica `index` of this worker. */

@@ -44,6 +44,8 @@ static rf_flat *flat_of(rf_strategy *s, uint32_t i)
 void rf_strategy_release(rf_strategy *s)
 {
     if (!s || --s->references > 0 || rf_strategy_is_foreign(s)) return;
+    rf_strategy_close_status(s);
+    rf_free(s->status.key_file);
     rf_imported_memory_free(s);
     for (uint32_t i = 0; i < sizeof(flats) / sizeof(flats[0]); i++) rf_flat_free(s, flat_of(s, i));
     rf_free(s->store.trainable.variables.items);
@@ -67,6 +69,7 @@ RF_API void rf_strategy_destroy(rf_strategy **strategy)
 {
     if (!strategy || !*strategy) return;
     (void)rf_strategy_wait(*strategy); /* a lost device cannot be waited for; closing it is all that is left */
+    rf_strategy_close_status(*strategy);
     /* Children keep the rest. They may never be destroyed, and a process that ends before it has said goodbye is a lost
      * worker to those that are still busy. */
     if ((*strategy)->references > 1) rf_world_leave(&(*strategy)->members.world);
@@ -207,8 +210,8 @@ RF_API rf_result rf_compression_parse(const char *text, rf_compression *kind, do
 }
 
 /* `comm` (NULL: none) belongs to the strategy from here on. */
-static rf_result create_mirrored(const rf_mirrored_params *p, rf_exchange_compression compression, rf_comm *comm,
-                                 rf_strategy **out)
+static rf_result create_mirrored(const rf_mirrored_params *p, rf_exchange_compression compression,
+                                 const rf_comm_params *job, rf_comm *comm, rf_strategy **out)
 {
     rf_strategy *s = *out = rf_strategy_allocate();
     if (!s) {
@@ -220,7 +223,8 @@ static rf_result create_mirrored(const rf_mirrored_params *p, rf_exchange_compre
     if (r >= 0) r = open_devices(s, p);
     RF_TRY(rf_strategy_fail_in_job(s, r));
     RF_TRY(rf_strategy_agree(s, p));
-    return create_exchange(s);
+    RF_TRY(create_exchange(s));
+    return job ? rf_strategy_fail_in_job(s, rf_strategy_keep_key(s, job)) : RF_OK;
 }
 
 /* A strategy that failed to come up is given back. `function` (NULL: none) is for the message. */
@@ -239,7 +243,7 @@ RF_API rf_result rf_strategy_create_mirrored(const rf_mirrored_params *params, r
     rf_strategy *s = NULL;
     static const rf_mirrored_params defaults = { 0 };
     if (!params) params = &defaults;
-    const rf_result r = create_mirrored(params, uncompressed, NULL, &s);
+    const rf_result r = create_mirrored(params, uncompressed, NULL, NULL, &s);
     return pass_on(s, r, __func__, out);
 }
 
@@ -256,7 +260,7 @@ RF_API rf_result rf_strategy_create_multi_worker(const rf_multi_worker_params *p
     /* The job comes before the devices: a worker that cannot open its devices can then tell the others. */
     RF_TRY(rf_comm_create(&params->comm, &comm));
     rf_strategy *s = NULL;
-    const rf_result r = create_mirrored(&params->mirrored, compression, comm, &s);
+    const rf_result r = create_mirrored(&params->mirrored, compression, &params->comm, comm, &s);
     return pass_on(s, r, __func__, out);
 }
 
@@ -270,7 +274,7 @@ RF_API rf_result rf_strategy_create_central_storage(const rf_central_storage_par
     RF_REQUIRE(params->mirrored.update_mode == RF_UPDATE_SHARDED,
                "rf_strategy_create_central_storage: update_mode must not be set; the first device makes all updates");
     rf_strategy *s = NULL;
-    const rf_result r = create_mirrored(&params->mirrored, uncompressed, NULL, &s);
+    const rf_result r = create_mirrored(&params->mirrored, uncompressed, NULL, NULL, &s);
     if (r >= 0) s->central = true;
     return pass_on(s, r, __func__, out);
 }

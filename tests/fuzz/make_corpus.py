@@ -401,6 +401,15 @@ def text_files():
     seed("hosts", "option_colons", "\1::1:2,[::1],[::1]x,-o:1")
     seed("job_key", "key", "0123456789abcdefABCDEF0123456789" * 2 + "\n")
     seed("job_key", "short", "0123")
+    seed("status", "file", "127.0.0.1:40123\n" + "0123456789abcdef" * 4)
+    seed("status", "short", "[::1]:7\n00")
+    seed("status", "status", compact({
+        "program": "p", "steps": 3, "steps_per_second": 2.5, "workers": [{"address": "a"}],
+        "replicas": [{"replica": 0, "rank": 7, "device": "\x1b", "share": 2}],
+        "progress": {"epoch": 1, "epochs": 2, "batch": 9, "batches": 4, "remaining_seconds": -1,
+                     "values": {"loss": 1}},
+        "checkpoint": {"path": "x", "age_seconds": 1},
+        "warnings": {"count": 9, "latest": ["w", 3]}}))
     choices = {"matmul 0123456789abcdef f32[8,16] f32[16,4] f32[8,4]": {
         "kernel": "tiles_4x4", "seconds": 1.5e-05},
                "relu 0000000000000000 f32[64] f32[64]": {"kernel": "lanes", "seconds": 0.25}}

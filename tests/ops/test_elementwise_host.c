@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../skip.h"
 #include "../support/op_call.h"
 #include "base/error.h"
 #include "base/memory.h"
@@ -529,6 +530,9 @@ static const rf_kernel *kernel_named(const rf_op *op, const char *name)
 /* Inputs that are read by fours are texels of four, others texels of one; the view of each must fit the device. */
 TEST(texel_views_fit_their_inputs)
 {
+#ifdef RF_NO_SOFTWARE_KERNELS
+    SKIP("the library was built without software_kernels");
+#endif
     rf_device_caps caps = make_caps(false);
     caps.max_storage_range = 1u << 20;
     caps.subgroup_size = 8;

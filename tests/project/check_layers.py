@@ -23,7 +23,7 @@ ALLOWED = {
                   "server", "train", "jansson"},
     "src/pretrained": {"ringfire", "base", "replica", "persist", "train", "pretrained", "jansson"},
     "transport": {"ringfire", "base", "transport", "rdma", "openssl", "jansson", "pmix"},
-    "tools": {"ringfire", "jansson", "cairo", "ckpt", "plot", "report", "run", "own"},
+    "tools": {"ringfire", "jansson", "cairo", "ckpt", "plot", "report", "run", "top", "own"},
     "tools/bench": {"ringfire", "base", "graph", "ops", "exec", "gpu", "replica", "shaders",
                     "jansson", "bench", "tests", "own"},
     "examples": {"ringfire", "png", "own"},
@@ -57,7 +57,8 @@ LIBC = {"argp", "assert", "ctype", "dirent", "dlfcn", "errno", "fcntl", "float",
         "stdint", "stdio", "stdlib", "string", "strings", "arpa/inet", "ifaddrs", "net/if", "netdb",
         "netinet/in", "netinet/tcp", "poll", "pwd", "setjmp", "sys/epoll", "sys/eventfd",
         "sys/ioctl", "sys/mman", "sys/prctl", "sys/random", "sys/resource", "sys/socket",
-        "sys/stat", "sys/syscall", "sys/types", "sys/uio", "sys/un", "sys/wait", "time", "unistd"}
+        "sys/stat", "sys/syscall", "sys/types", "sys/uio", "sys/un", "sys/wait", "termios", "time",
+        "unistd"}
 
 
 def origin(path, name, quoted):

@@ -2,6 +2,7 @@
 """Strategies of the Python package: one device, one device twice, and what replicas share."""
 import json
 import os
+import tempfile
 import unittest
 from unittest import mock
 
@@ -137,6 +138,25 @@ class Kinds(unittest.TestCase):
                 made = strategy.run(lambda x: rf.reduce_sum(x * weight), (X, ))
                 self.assertEqual(float(strategy.reduce("SUM", made)), 3 * X.sum())
             strategy.close()
+
+    def test_status(self):
+        with tempfile.TemporaryDirectory() as folder, \
+                mock.patch.dict(os.environ, RINGFIRE_STATUS=folder):
+            strategy = rf.OneDeviceStrategy(device())
+            strategy.run(lambda x: x * 2.0, (X, ))
+            strategy.set_progress(1, 3, batches=10, loss=0.25, accuracy=1)
+            for _ in range(2):
+                strategy.run(lambda x: x * 2.0, (X, ))
+            status = rf.distribute.read_status(directory=folder)
+            progress = status["progress"]
+            self.assertEqual((progress["epoch"], progress["epochs"], progress["batch"],
+                              progress["batches"]), (1, 3, 2, 10))
+            self.assertEqual(progress["values"], {"loss": 0.25, "accuracy": 1.0})
+            self.assertEqual((status["steps"], status["examples"]), (3, 18))
+            self.assertEqual(status["replicas"][0]["device"], device().details["device_name"])
+            strategy.close()
+            with self.assertRaisesRegex(rf.NotFoundError, "RINGFIRE_STATUS=" + folder):
+                rf.distribute.read_status(directory=folder)
 
     def test_scopes(self):
         default = rf.distribute.get_strategy()

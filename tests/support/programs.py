@@ -56,13 +56,14 @@ def free_port():
 
 
 class Terminal:
-    """A program whose standard output is a terminal."""
+    """A program whose standard output is a terminal; with `keys` its input is, too."""
 
-    def __init__(self, columns, *command):
+    def __init__(self, columns, *command, keys=False):
         self.master, slave = pty.openpty()
         fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
         self.process = subprocess.Popen(list(map(str, command)), stdout=slave,
-                                        stderr=subprocess.PIPE, stdin=subprocess.DEVNULL)
+                                        stderr=subprocess.PIPE,
+                                        stdin=slave if keys else subprocess.DEVNULL)
         os.close(slave)
         self.text = ""
 

@@ -545,6 +545,52 @@ TEST(training)
     rf_strategy_destroy(&strategy);
 }
 
+/* ---- observing.md ---- */
+
+static rf_result tell_loss(rf_strategy *strategy, uint32_t epoch, uint32_t epochs, double loss)
+{
+    const char *const names[] = { "loss" };
+    const double values[] = { loss };
+    const rf_progress progress = {
+        .epoch = epoch, .num_epochs = epochs, .names = names, .values = values, .num_values = 1
+    };
+    TRY(rf_strategy_set_progress(strategy, &progress));
+    return RF_OK;
+}
+
+static rf_result one_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *user)
+{
+    (void)user;
+    out[0] = in[0];
+    return rf_trace_status(t);
+}
+
+TEST(status)
+{
+    float row[2] = { 1, 2 };
+    const rf_element batch = { .num_components = 1, .component = { array_f32(RF_SHAPE(2, 1), row) } };
+    const rf_status_params from = { .directory = "run" };
+    char *text;
+    rf_function *function;
+    OK(setenv("RINGFIRE_STATUS", "run", 1) == 0 ? RF_OK : RF_ERROR_IO);
+    rf_strategy *strategy = open_devices("llvmpipe");
+    if (!strategy) SKIP("not installed: llvmpipe");
+    OK(tell_loss(strategy, 1, 4, 0.25)); /* nobody can read it yet */
+    OK(rf_function_create(strategy, &(rf_function_params){ .step = one_step, .num_outputs = 1, .training = true },
+                          &function));
+    unsetenv("RINGFIRE_STATUS");
+    OK(tell_loss(strategy, 2, 4, 0.125));
+    OK(rf_strategy_run(strategy, function, &batch, NULL));
+    OK(rf_status_read(&from, &text));
+    assert_non_null(strstr(text, "\"steps\":1,"));
+    assert_non_null(strstr(text, "\"epoch\":2,\"epochs\":4,\"batch\":1,\"batches\":null"));
+    assert_non_null(strstr(text, "\"values\":{\"loss\":0.125}"));
+    rf_string_free(text);
+    rf_function_destroy(&function);
+    rf_strategy_destroy(&strategy);
+    FAILS(rf_status_read(&from, &text), RF_ERROR_NOT_FOUND, "RINGFIRE_STATUS=run");
+}
+
 static char folder[SCRATCH_PATH];
 
 static int enter(void **state)

@@ -506,6 +506,9 @@ static void jobs_refuse_zero(void **state)
     REFUSED("rf_comm_params.heartbeat_interval", COMM(.heartbeat_interval = zero));
     REFUSED("rf_comm_params.peer_timeout", COMM(.peer_timeout = zero));
     REFUSED("rf_comm_params.operation_timeout", COMM(.operation_timeout = zero));
+    char *status;
+    REFUSED("rf_status_params.timeout",
+            rf_status_read(&(rf_status_params){ .directory = ".", .timeout = zero }, &status));
     REFUSED("rf_multi_worker_params.top_k_share",
             rf_strategy_create_multi_worker(
                 &(rf_multi_worker_params){ .compression = RF_COMPRESSION_TOP_K, .top_k_share = zero }, &strategy));

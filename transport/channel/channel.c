@@ -420,3 +420,14 @@ rf_result rf_channel_connect(const rf_job *job, const char *address, uint16_t po
     OPENSSL_cleanse(&identity, sizeof(identity));
     return r;
 }
+
+rf_result rf_channel_connect_now(const rf_job *job, const char *address, uint16_t port, const rf_hello *mine,
+                                 uint64_t timeout_ns, rf_channel **out)
+{
+    *out = NULL;
+    rf_identity identity;
+    RF_TRY(rf_identity_init(&identity, job, mine));
+    const rf_result r = try_addresses(&identity, address, port, rf_deadline_after(timeout_ns), out);
+    OPENSSL_cleanse(&identity, sizeof(identity));
+    return r;
+}

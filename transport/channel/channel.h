@@ -34,7 +34,8 @@ rf_result rf_listener_open(const rf_job *job, const char *told, uint16_t port, c
  * to come again; finished ones stay. */
 rf_result rf_listener_move(rf_listener *listener, const char *address);
 void rf_listener_destroy(rf_listener **listener);
-/* Accepts nothing more. Every connection whose other end believes its handshake complete can be fetched afterwards. */
+/* Accepts nothing more. Every connection whose other end believes its handshake complete can be fetched afterwards,
+ * without waiting: rf_listener_accept() returns at once, also in a thread that waits in it now. */
 void rf_listener_stop(rf_listener *listener);
 uint16_t rf_listener_port(const rf_listener *listener);
 /* "10.0.0.1 port 4711 (RINGFIRE_BIND on its host changes that)", for messages. */
@@ -53,6 +54,9 @@ void rf_listener_rejection(rf_listener *listener, char *text, size_t size);
  * version), RF_ERROR_CORRUPT_DATA when it is something else altogether. */
 rf_result rf_channel_connect(const rf_job *job, const char *address, uint16_t port, const rf_hello *mine,
                              uint64_t timeout_ns, rf_channel **out);
+/* One try: RF_ERROR_PEER_LOST where nobody listens. */
+rf_result rf_channel_connect_now(const rf_job *job, const char *address, uint16_t port, const rf_hello *mine,
+                                 uint64_t timeout_ns, rf_channel **out);
 void rf_channel_destroy(rf_channel **channel);
 const rf_hello *rf_channel_peer(const rf_channel *channel);
 /* "10.0.0.3:41234" of the other side. */

@@ -406,6 +406,7 @@ void rf_listener_stop(rf_listener *l)
     pthread_mutex_lock(&l->lock);
     const bool stopped = l->stop;
     l->stop = true;
+    pthread_cond_broadcast(&l->changed);
     pthread_mutex_unlock(&l->lock);
     if (stopped) return;
     (void)!write(l->wake, &(uint64_t){ 1 }, sizeof(uint64_t));
@@ -480,7 +481,8 @@ rf_result rf_listener_accept(rf_listener *listener, uint64_t timeout_ns, rf_chan
     *out = NULL;
     const uint64_t deadline = rf_deadline_after(timeout_ns);
     pthread_mutex_lock(&l->lock);
-    while (!l->first_ready && timeout_ns > 0 && rf_condition_wait(&l->changed, &l->lock, deadline)) continue;
+    while (!l->first_ready && !l->stop && timeout_ns > 0 && rf_condition_wait(&l->changed, &l->lock, deadline))
+        continue;
     ready *entry = l->first_ready;
     if (entry) {
         l->first_ready = entry->next;

@@ -169,6 +169,16 @@ RF_API uint32_t rf_comm_local_size(const rf_comm *comm)
     return comm ? comm->local_size : 0;
 }
 
+const char *rf_comm_address(const rf_comm *comm, uint32_t rank)
+{
+    return comm && comm->mesh ? rf_mesh_address(comm->mesh, rank) : "";
+}
+
+uint32_t rf_comm_host(const rf_comm *comm, uint32_t rank)
+{
+    return comm ? comm->hosts[rank] : 0;
+}
+
 RF_API const char *rf_comm_transport(const rf_comm *comm)
 {
     return comm && comm->engine ? rf_engine_provider(comm->engine) : "";

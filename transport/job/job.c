@@ -187,6 +187,9 @@ static rf_result resolve_key(const rf_comm_params *p, const rf_job_env *env, rf_
     char default_path[4096];
     if (!path && default_key_path(env, default_path, sizeof(default_path)) == RF_OK && access(default_path, F_OK) == 0)
         path = default_path;
+    RF_REQUIRE(path || job->world_size > 0,
+               "there is no job key: make one with 'ringfire keygen' (job and reader need the same), name the file of "
+               "another one, or do without with RINGFIRE_INSECURE=1");
     RF_REQUIRE(
         path,
         "a job of %u workers needs a job key: start it with 'ringfire run', or make a key with 'ringfire keygen' "
@@ -237,6 +240,14 @@ static rf_result resolve_clean(const rf_comm_params *params, rf_lookup_fn lookup
 rf_result rf_job_resolve(const rf_comm_params *params, rf_lookup_fn lookup, void *user, rf_job *out)
 {
     return resolve_clean(params, lookup, user, NULL, out);
+}
+
+rf_result rf_job_resolve_key(const rf_comm_params *params, rf_lookup_fn lookup, void *user, rf_job *out)
+{
+    const rf_comm_params defaults = { 0 };
+    const rf_job_env env = environment_of(lookup, user);
+    memset(out, 0, sizeof(*out));
+    return resolve_key(params ? params : &defaults, &env, out);
 }
 
 rf_result rf_cluster_job(const rf_comm_params *params, rf_lookup_fn lookup, void *user, const rf_cluster *cluster,

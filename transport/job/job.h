@@ -36,6 +36,8 @@ typedef const char *(*rf_lookup_fn)(void *user, const char *name);
 /* From what the caller gives and, for what it leaves open, from the environment. Pure but for reading the key file and,
  * under PMIx, asking the launcher. Errors name the variable and the fix. `lookup` NULL: the process environment. */
 rf_result rf_job_resolve(const rf_comm_params *params, rf_lookup_fn lookup, void *user, rf_job *out);
+/* The key alone, and what decides about it, for connections that are none of the job's own. */
+rf_result rf_job_resolve_key(const rf_comm_params *params, rf_lookup_fn lookup, void *user, rf_job *out);
 /* Overwrites the key. */
 void rf_job_forget(rf_job *job);
 

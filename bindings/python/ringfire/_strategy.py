@@ -227,6 +227,20 @@ class Strategy(Handle):
         """The seed of variables and dropout that are made from here on."""
         lib.rf_strategy_set_seed(self.pointer, seed)
 
+    def set_progress(self, epoch: int, epochs: int = 0, batch: int = 0, batches: int = 0,
+                     **values: float) -> None:
+        """Tells `ringfire top` how far a loop of the program's own has come, and its latest
+        values: set_progress(epoch, epochs, loss=0.5). Epochs count from 0; 0 epochs or batches of
+        an epoch are not known. Steps that run afterwards count as batches."""
+        names = [ffi.new("char[]", name.encode()) for name in values]
+        kept: List[Any] = []
+        progress = params("rf_progress", kept, epoch=epoch, num_epochs=epochs, batch=batch,
+                          batches_per_epoch=batches, num_values=len(names))
+        progress.names = listed = ffi.new("char *[]", names)
+        progress.values = numbers = ffi.new("double[]", list(map(float, values.values())))
+        kept += [listed, numbers]
+        check(lib.rf_strategy_set_progress(self.pointer, progress))
+
     def synchronize(self) -> None:
         """Waits until the devices have done all that they were given."""
         check(lib.rf_strategy_synchronize(self.pointer))
@@ -240,6 +254,22 @@ class Strategy(Handle):
         waiting, self.restores = self.restores, []
         for restore in waiting:
             restore()
+
+
+def read_status(address: Optional[str] = None, directory: Any = None, key_file: Any = None,
+                insecure: bool = False, timeout: float = 5.0) -> Dict[str, Any]:
+    """The status of a job that was started with RINGFIRE_STATUS: the address or the directory that
+    the variable names. With an address the job's key file is needed. The book lists the members
+    (reference, wire format)."""
+    kept: List[Any] = []
+    where_from = params("rf_status_params", kept, address=address, directory=directory,
+                        key_file=key_file, insecure=insecure, timeout=timeout)
+    out = ffi.new("char **")
+    check(lib.rf_status_read(where_from, out))
+    try:
+        return dict(json.loads(text(out[0])))
+    finally:
+        lib.rf_string_free(out[0])
 
 
 def _code(op: ReduceOp) -> int:

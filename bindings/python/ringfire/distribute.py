@@ -6,4 +6,4 @@ from ._function import PerReplica
 from ._strategy import (CentralStorageStrategy, ClusterSpec, InputContext, MirroredStrategy,
                         MultiWorkerMirroredStrategy, OneDeviceStrategy, ReduceOp, ReplicaContext,
                         Strategy, TFConfigClusterResolver, get_replica_context, get_strategy,
-                        has_strategy, in_cross_replica_context)
+                        has_strategy, in_cross_replica_context, read_status)

@@ -70,6 +70,7 @@ RF_API rf_result rf_function_create(rf_strategy *strategy, const rf_function_par
     RF_REQUIRE(params && params->step, "rf_function_create: params->step is missing");
     RF_REQUIRE(params->num_outputs <= RF_MAX_COMPONENTS, "rf_function_create: %u outputs; at most %d",
                params->num_outputs, RF_MAX_COMPONENTS);
+    if (params->training) RF_TRY(rf_strategy_open_status(strategy));
     rf_function *f = RF_NEW(rf_function);
     if (!f) return RF_ERROR_OUT_OF_HOST_MEMORY;
     f->references = 1;

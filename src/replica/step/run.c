@@ -284,7 +284,9 @@ static rf_result run_submit(run *x)
         rf_balancing_measured(s, x->function->examples, sig->unit);
         rf_step_timing_wait_for_slow(timing);
     }
-    if (x->function->params.training) x->function->step++;
+    if (!x->function->params.training) return RF_OK;
+    x->function->step++;
+    rf_strategy_note_step(s, x->function->examples);
     return RF_OK;
 }
 

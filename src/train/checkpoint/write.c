@@ -271,7 +271,7 @@ static rf_result commit_parts(rf_strategy *strategy, const rf_snapshot *s, const
     return r;
 }
 
-rf_result rf_snapshot_commit(rf_strategy *strategy, rf_snapshot *s, rf_result mine)
+static rf_result commit_snapshot(rf_strategy *strategy, rf_snapshot *s, rf_result mine)
 {
     if (!s->plan.sharded) return rf_broadcast_result(strategy, mine);
     const outcome own = outcome_of(s, mine);
@@ -286,5 +286,12 @@ rf_result rf_snapshot_commit(rf_strategy *strategy, rf_snapshot *s, rf_result mi
     else if (told || s->plan.rank == 0)
         remove_part(s);
     rf_free(outcomes);
+    return r;
+}
+
+rf_result rf_snapshot_commit(rf_strategy *strategy, rf_snapshot *s, rf_result mine)
+{
+    const rf_result r = commit_snapshot(strategy, s, mine);
+    if (r >= 0) rf_strategy_note_checkpoint(strategy, s->path);
     return r;
 }

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The training loop behind rf_model_fit(). */
+#include <ringfire/status.h>
+
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -114,6 +116,24 @@ static rf_result fit_run_begin(fit_run *run)
     return RF_OK;
 }
 
+/* ---- the status of the job ---- */
+
+/* Only where values have been read in any case: reading waits for the devices. */
+static rf_result tell_progress(const fit_run *run, const rf_logs *logs)
+{
+    const rf_fit_state *state = &run->at.state;
+    if (!rf_strategy_has_status(run->model->strategy)) return RF_OK;
+    return rf_strategy_set_progress(
+        run->model->strategy,
+        &(rf_progress){ .epoch = state->epoch,
+                        .num_epochs = state->num_epochs,
+                        .batch = run->at.batches,
+                        .batches_per_epoch = state->batches_per_epoch > 0 ? (uint64_t)state->batches_per_epoch : 0,
+                        .names = logs ? logs->name : NULL,
+                        .values = logs ? logs->value : NULL,
+                        .num_values = logs ? logs->count : 0 });
+}
+
 /* ---- one epoch ---- */
 
 static rf_result next_pass(fit_run *run)
@@ -186,6 +206,7 @@ static rf_result end_execution(fit_run *run, bool stop)
     if (run->reads_batches) {
         RF_TRY(rf_meters_read(&run->compiled->train_meters, run->compiled->names, &logs));
         RF_TRY(check_loss(run, &logs));
+        RF_TRY(tell_progress(run, &logs));
         RF_TRY(call_all(run, BATCH_END, &logs));
     }
     run->at.state.batch_examples = 0;
@@ -250,6 +271,7 @@ static rf_result end_epoch(fit_run *run, rf_history *history)
     if (validation_follows(run->params, run->at.state.epoch)) RF_TRY(run_validation(run));
     if (run->cut_short) return report_progress(run, RF_FIT_STOPPED);
     rf_logs_add(&run->logs, "learning_rate", rf_optimizer_learning_rate(c->optimizer));
+    RF_TRY(tell_progress(run, &run->logs));
     RF_TRY(call_all(run, EPOCH_END, &run->logs));
     /* Only one worker's callback may have been stopped. */
     if (rf_strategy_stop_agreed(s)) RF_TRY(rf_strategy_any(s, run->cut_short, &run->cut_short));
@@ -285,6 +307,7 @@ static rf_result train_epoch(fit_run *run, rf_history *history)
     run->at.state.timed_examples = 0;
     run->at.state.train_seconds = 0;
     RF_TRY(begin_epoch(run));
+    RF_TRY(tell_progress(run, NULL));
     RF_TRY(train_batches(run));
     RF_REQUIRE(run->at.batches > 0, "rf_model_fit: data has no elements");
     run->at.state.batches_per_epoch = (int64_t)run->at.batches;

@@ -74,6 +74,8 @@ static const rf_kernel conv2d_filter[] = {
       .data = &(const rf_piece_kernel){ &lanes, RF_ROLE_FILTER, &rf_lanes4_quad } },
     { "lanes4_storage_scalar", rf_pieces_score, rf_pieces_plan, .cuts_up = true,
       .data = &(const rf_piece_kernel){ &lanes, RF_ROLE_FILTER, &rf_lanes4_storage, true } },
+    { "lanes4_quad_scalar", rf_pieces_score, rf_pieces_plan, .cuts_up = true,
+      .data = &(const rf_piece_kernel){ &lanes, RF_ROLE_FILTER, &rf_lanes4_quad, true } },
 };
 const rf_kernel_list rf_conv2d_filter_cpu = RF_KERNEL_LIST(conv2d_filter);
 
