@@ -402,6 +402,11 @@ RF_API RF_MUST_USE rf_result rf_layer_bidirectional(rf_layer *forward, rf_merge 
  */
 RF_API RF_MUST_USE rf_result rf_layer_time_distributed(rf_layer *layer, const char *name,
                                                        rf_layer **out);
+/**
+ * One step of each sequence, [n, steps, ...] -> [n, ...]: such as the first one, whose token BERT
+ * classifies by. A negative number counts from the last step.
+ */
+RF_API RF_MUST_USE rf_result rf_layer_select_step(int32_t step, rf_layer **out);
 /** How rf_rotary_params changes the angles of rotary positions. */
 typedef enum rf_rotary_scaling {
     RF_ROTARY_UNSCALED,

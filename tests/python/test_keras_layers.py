@@ -55,6 +55,7 @@ LAYERS = [
     (lambda: Reshape((-1, 8)), IMAGE, (24, 8)),
     (lambda: Activation("mish"), ROW, ROW),
     (lambda: Rescaling(0.5, 1.0), ROW, ROW),
+    (lambda: SelectStep(-1), STEPS, ROW),
     (lambda: ReLU(), ROW, ROW),
     (lambda: Softmax(), ROW, ROW),
     (lambda: LeakyReLU(0.1), ROW, ROW),
@@ -312,6 +313,8 @@ class Plain(unittest.TestCase):
                 (Activation("softplus"), ROW, lambda x: np.log1p(np.exp(x))),
                 (Activation("swish"), ROW, lambda x: x / (1 + np.exp(-x))),
                 (Rescaling(0.5, -2.0), ROW, lambda x: x / 2 - 2),
+                (SelectStep(1), STEPS, lambda x: x[:, 1]),
+                (SelectStep(-1), STEPS, lambda x: x[:, -1]),
                 (RMSNormalization(1e-5, unit_offset=True), STEPS, lambda x, gamma: (
                     (1 + gamma) * x / np.sqrt(np.mean(x * x, -1, keepdims=True) + 1e-5))),
                 (Dense(3, "sigmoid"), ROW,

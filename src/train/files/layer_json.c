@@ -143,6 +143,19 @@ static rf_result rescaling_from_json(const json_t *object, const char *name, rf_
     return rf_layer_rescaling(scale, offset, out);
 }
 
+static rf_result select_step_to_json(const rf_layer *layer, json_t *object)
+{
+    return rf_json_set(object, "step", json_integer(layer->u.step));
+}
+
+static rf_result select_step_from_json(const json_t *object, const char *name, rf_layer **out)
+{
+    (void)name;
+    int32_t step = 0;
+    RF_TRY(rf_json_i32(object, "step", &step));
+    return rf_layer_select_step(step, out);
+}
+
 static rf_result dropout_to_json(const rf_layer *layer, json_t *object)
 {
     RF_TRY(rf_json_set(object, "rate", json_real((double)layer->u.dropout.rate)));
@@ -670,6 +683,7 @@ static const rf_layer_describer describers[] = {
     { .kind = "flatten", .create = rf_layer_flatten },
     { .kind = "reshape", .to_json = reshape_to_json, .from_json = reshape_from_json },
     { .kind = "activation", .to_json = activation_to_json, .from_json = activation_from_json },
+    { .kind = "select_step", .to_json = select_step_to_json, .from_json = select_step_from_json },
     { .kind = "rescaling", .to_json = rescaling_to_json, .from_json = rescaling_from_json },
     { .kind = "dropout", .to_json = dropout_to_json, .from_json = dropout_from_json },
     { .kind = "batch_normalization", .to_json = batch_norm_to_json, .from_json = batch_norm_from_json },

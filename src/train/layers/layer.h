@@ -134,6 +134,7 @@ struct rf_layer {
         } noise;
         int32_t axis;  /* of concatenate */
         int32_t value; /* of not_equal */
+        int32_t step;  /* of select_step */
         struct {
             rf_rnn_kind kind;
             int32_t units;

@@ -30,9 +30,10 @@ __all__ = [
     "Input", "InputLayer", "KerasTensor", "LSTM", "Lambda", "Layer", "LayerNormalization",
     "LeakyReLU", "MaxPool1D", "MaxPool2D", "MaxPooling1D", "MaxPooling2D", "Maximum", "Minimum",
     "MultiHeadAttention", "Multiply", "NotEqual", "PReLU", "PositionEmbedding",
-    "RMSNormalization", "ReLU", "Rescaling", "Reshape", "RotaryScaling", "SeparableConv2D",
-    "SimpleRNN", "SinePositionEncoding", "Softmax", "SpatialDropout1D", "SpatialDropout2D",
-    "Subtract", "TimeDistributed", "UpSampling2D", "ZeroPadding1D", "ZeroPadding2D",
+    "RMSNormalization", "ReLU", "Rescaling", "Reshape", "RotaryScaling", "SelectStep",
+    "SeparableConv2D", "SimpleRNN", "SinePositionEncoding", "Softmax", "SpatialDropout1D",
+    "SpatialDropout2D", "Subtract", "TimeDistributed", "UpSampling2D", "ZeroPadding1D",
+    "ZeroPadding2D",
 ]
 
 
@@ -351,6 +352,15 @@ class Rescaling(Layer):
     _c = ("rf_layer_rescaling", ("scale", "offset"))
 
     def __init__(self, scale: float, offset: float = 0.0, **options: Any) -> None:
+        super().__init__(**options)
+
+
+class SelectStep(Layer):
+    """One step of each sequence: [n, steps, ...] -> [n, ...]; -1 is the last one."""
+
+    _c = ("rf_layer_select_step", ("step",))
+
+    def __init__(self, step: int, **options: Any) -> None:
         super().__init__(**options)
 
 
