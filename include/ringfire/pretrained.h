@@ -50,6 +50,8 @@ typedef struct rf_pretrained_tensor {
      * ::RF_PRETRAINED_TRANSPOSED. 0: the variable is all of it
      */
     uint32_t part;
+    /** A model without the variable is fine: the tensor, of another head, is kept as it is. */
+    bool optional;
     uint64_t reserved[4]; /**< zero: room for later fields */
 } rf_pretrained_tensor;
 /** The outputs of a model that a function makes for rf_pretrained_open(). */
@@ -108,8 +110,10 @@ typedef struct rf_pretrained_params {
  * Collective; blocking.
  *
  * `model_type` and `architectures` of `config.json` decide what the model is. Text models take i32
- * "input_ids" [n, steps]. Language models give "logits" [n, steps, vocabulary], and models without
- * a head "last_hidden_state" [n, steps, width].
+ * "input_ids" [n, steps]; encoders also i32 "attention_mask", where 0 is padding, and BERT
+ * "token_type_ids". Language models give "logits" [n, steps, vocabulary], classifiers "logits" [n,
+ * classes], and models without a head "last_hidden_state" [n, steps, width], BERT also
+ * "pooler_output" [n, width].
  *
  * @param params may be NULL; copied but for architectures, which are borrowed as long as the result
  *   lives

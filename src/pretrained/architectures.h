@@ -6,6 +6,8 @@
 
 #include <ringfire/pretrained.h>
 
+extern const rf_pretrained_architecture rf_pretrained_bert;
+extern const rf_pretrained_architecture rf_pretrained_distilbert;
 extern const rf_pretrained_architecture rf_pretrained_gemma2;
 extern const rf_pretrained_architecture rf_pretrained_gpt2;
 extern const rf_pretrained_architecture rf_pretrained_llama;

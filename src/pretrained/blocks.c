@@ -44,10 +44,21 @@ rf_symbol rf_block_rms_norm(const rf_blocks *b, rf_symbol x, const rf_rms_norm_p
     return call_one(b, made, layer, x);
 }
 
-rf_symbol rf_block_attention(const rf_blocks *b, rf_symbol x, const rf_multi_head_attention_params *params)
+rf_symbol rf_block_attention(const rf_blocks *b, rf_symbol x, rf_symbol mask,
+                             const rf_multi_head_attention_params *params)
 {
     rf_layer *layer = NULL;
+    rf_symbol y = no_symbol;
     const rf_result made = rf_layer_multi_head_attention(params, &layer);
+    rf_pretrained_config_fail(b->config, made);
+    if (made >= 0) (void)rf_model_builder_apply(b->builder, layer, &x, 1, mask, &y, 1);
+    return y;
+}
+
+rf_symbol rf_block_first_step(const rf_blocks *b, rf_symbol x)
+{
+    rf_layer *layer = NULL;
+    const rf_result made = rf_layer_select_step(0, &layer);
     return call_one(b, made, layer, x);
 }
 
@@ -105,9 +116,14 @@ rf_symbol rf_block_positions(const rf_blocks *b, rf_symbol x, int32_t rows, cons
 
 rf_symbol rf_block_head(const rf_blocks *b, rf_symbol x, rf_layer *embedding, int32_t vocabulary, const char *name)
 {
+    if (embedding) return rf_block_shared_head(b, x, embedding, RF_WITHOUT_BIAS, name);
+    return rf_block_dense(b, x, vocabulary, RF_ACTIVATION_LINEAR, RF_WITHOUT_BIAS, name);
+}
+
+rf_symbol rf_block_shared_head(const rf_blocks *b, rf_symbol x, rf_layer *embedding, rf_bias_use bias, const char *name)
+{
     rf_layer *layer = NULL;
-    if (!embedding) return rf_block_dense(b, x, vocabulary, RF_ACTIVATION_LINEAR, RF_WITHOUT_BIAS, name);
-    const rf_result made = rf_layer_embedding_head(embedding, RF_WITHOUT_BIAS, name, &layer);
+    const rf_result made = rf_layer_embedding_head(embedding, bias, name, &layer);
     return call_one(b, made, layer, x);
 }
 

@@ -14,7 +14,10 @@ rf_symbol rf_block_dense(const rf_blocks *b, rf_symbol x, int32_t units, rf_acti
                          const char *name);
 rf_symbol rf_block_layer_norm(const rf_blocks *b, rf_symbol x, double epsilon, const char *name);
 rf_symbol rf_block_rms_norm(const rf_blocks *b, rf_symbol x, const rf_rms_norm_params *params);
-rf_symbol rf_block_attention(const rf_blocks *b, rf_symbol x, const rf_multi_head_attention_params *params);
+/* `mask` zeroed: none. */
+rf_symbol rf_block_attention(const rf_blocks *b, rf_symbol x, rf_symbol mask,
+                             const rf_multi_head_attention_params *params);
+rf_symbol rf_block_first_step(const rf_blocks *b, rf_symbol x);
 rf_symbol rf_block_add(const rf_blocks *b, rf_symbol x, rf_symbol y);
 rf_symbol rf_block_multiply(const rf_blocks *b, rf_symbol x, rf_symbol y);
 rf_symbol rf_block_scale(const rf_blocks *b, rf_symbol x, double scale);
@@ -26,6 +29,8 @@ rf_symbol rf_block_embedding(const rf_blocks *b, rf_symbol ids, int32_t rows, in
 rf_symbol rf_block_positions(const rf_blocks *b, rf_symbol x, int32_t rows, const char *name);
 /* The head of a language model: the table of `embedding`, or with NULL a dense layer without bias. */
 rf_symbol rf_block_head(const rf_blocks *b, rf_symbol x, rf_layer *embedding, int32_t vocabulary, const char *name);
+rf_symbol rf_block_shared_head(const rf_blocks *b, rf_symbol x, rf_layer *embedding, rf_bias_use bias,
+                               const char *name);
 /* Layers that follow are below "NAME" or "NAME/INDEX", until rf_block_leave(); index below 0: none. */
 void rf_block_enter(const rf_blocks *b, const char *name, int32_t index);
 void rf_block_leave(const rf_blocks *b, int32_t index);

@@ -32,6 +32,7 @@ static const char *const harmless_keys[] = {
     "forced_bos_token_id",
     "forced_eos_token_id",
     "gradient_checkpointing",
+    "id2label",
     "initializer_factor",
     "initializer_range",
     "label2id",
@@ -254,6 +255,13 @@ rf_activation rf_pretrained_config_activation(rf_pretrained_config *config, cons
     return found < LENGTH(names) ? kinds[found] : fallback;
 }
 
+int32_t rf_pretrained_config_count(rf_pretrained_config *config, const char *key, int32_t fallback)
+{
+    const json_t *value = find_value(config->root, key);
+    const size_t count = json_is_array(value) ? json_array_size(value) : json_object_size(value);
+    return count > 0 && count <= INT32_MAX ? (int32_t)count : fallback;
+}
+
 bool rf_pretrained_config_has(rf_pretrained_config *config, const char *key)
 {
     return find_asked(config, key) != NULL;
@@ -295,7 +303,7 @@ static bool is_known(const known_keys *known, const char *key, const json_t *val
     const rf_pretrained_architecture *a = known->architecture;
     const rf_pretrained_params *p = known->params;
     return json_is_null(value) || json_object_get(known->config->read, key) ||
-           is_listed(harmless_keys, LENGTH(harmless_keys), key) || strncmp(key, "id2label", 8) == 0 ||
+           is_listed(harmless_keys, LENGTH(harmless_keys), key) ||
            is_listed(a->ignored_keys, a->num_ignored_keys, key) ||
            (p && is_listed(p->ignored_keys, p->num_ignored_keys, key)) ||
            (is_listed(refused_keys, LENGTH(refused_keys), key) && says_nothing(value));

@@ -27,6 +27,8 @@ void rf_pretrained_config_clear(rf_pretrained_config *config);
 void rf_pretrained_config_fail(rf_pretrained_config *config, rf_result failure);
 /* A text; NULL where the key is not there, or after a failure. Borrowed. */
 const char *rf_pretrained_config_text(rf_pretrained_config *config, const char *key);
+/* Members of an object or list; `fallback` where there is none. */
+int32_t rf_pretrained_config_count(rf_pretrained_config *config, const char *key, int32_t fallback);
 /* Fails for the first key that nobody has asked for, that is in neither list, and that every model may have. */
 rf_result rf_pretrained_config_check_read(rf_pretrained_config *config, const rf_pretrained_architecture *architecture,
                                           const rf_pretrained_params *params);

@@ -123,7 +123,7 @@ static rf_symbol add_attention(const rf_blocks *b, const rf_decoder *d, rf_symbo
                                                     .softcap = (float)d->score_cap,
                                                     .output_dim = d->width,
                                                     .name = "self_attn" };
-    return rf_block_attention(b, x, &params);
+    return rf_block_attention(b, x, (rf_symbol){ 0, 0 }, &params);
 }
 
 static rf_symbol add_mlp(const rf_blocks *b, const rf_decoder *d, rf_symbol x)

@@ -80,7 +80,7 @@ static rf_symbol add_block(const gpt2 *m, rf_symbol x, int32_t index)
                                                        .name = "attn" };
     rf_block_enter(&m->b, "h", index);
     rf_symbol y = rf_block_layer_norm(&m->b, x, m->epsilon, "ln_1");
-    y = rf_block_dropout(&m->b, rf_block_attention(&m->b, y, &attention), m->dropout);
+    y = rf_block_dropout(&m->b, rf_block_attention(&m->b, y, (rf_symbol){ 0, 0 }, &attention), m->dropout);
     x = rf_block_add(&m->b, x, y);
     y = rf_block_layer_norm(&m->b, x, m->epsilon, "ln_2");
     y = rf_block_dense(&m->b, y, m->inner, m->activation, RF_WITH_BIAS, "mlp/c_fc");

@@ -224,7 +224,7 @@ rf_result rf_weights_bind(rf_weights *weights, rf_model *model)
     drop_others(weights);
     for (uint32_t i = 0; i < weights->count; i++) {
         rf_weight *w = &weights->items[i];
-        if (!w->name) continue;
+        if (!w->name || (w->row->optional && !w->variable)) continue;
         if (!w->variable)
             return RF_FAIL(RF_ERROR_UNSUPPORTED, "'%s': tensor '%.200s' has no place in the model of this config.json",
                            weights->files->directory, w->tensor->is.name);

@@ -32,6 +32,19 @@ GEMMA2 = family("gemma2", "Gemma2", hidden_activation="gelu_pytorch_tanh", head_
 LLAMA3 = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
           "original_max_position_embeddings": 16}
 
+BERT = {"model_type": "bert", "architectures": ["BertModel"], "vocab_size": 31, "hidden_size": 24,
+        "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 40,
+        "max_position_embeddings": 20, "type_vocab_size": 2, "hidden_dropout_prob": 0.0,
+        "attention_probs_dropout_prob": 0.0, "hidden_act": "gelu", "layer_norm_eps": 1e-12,
+        "position_embedding_type": "absolute", "gradient_checkpointing": False,
+        "classifier_dropout": None}
+DISTILBERT = {"model_type": "distilbert", "architectures": ["DistilBertModel"], "vocab_size": 31,
+              "dim": 24, "hidden_dim": 40, "n_layers": 2, "n_heads": 4, "dropout": 0.0,
+              "max_position_embeddings": 20, "attention_dropout": 0.0, "activation": "gelu",
+              "seq_classif_dropout": 0.0, "qa_dropout": 0.1, "sinusoidal_pos_embds": False,
+              "tie_weights_": True}
+LABELS = {"0": "no", "1": "yes", "2": "who knows"}
+
 # {name: (configuration, how its files are written)}
 CASES = {
     "gpt2": (GPT2, {}),
@@ -41,8 +54,8 @@ CASES = {
     "gpt2 gelu, old files": (of(GPT2, activation_function="gelu", reorder_and_upcast_attn=True),
                              {"masks": True}),
     "gpt2 no head": (of(GPT2, architectures=["GPT2Model"]), {}),
-    "gpt2 head twice": (GPT2, {"prefix": "transformer.", "twice": ("lm_head.weight",
-                                                                   "wte.weight")}),
+    "gpt2 head twice": (GPT2, {"prefix": "transformer.", "twice": [("lm_head.weight",
+                                                                    "wte.weight")]}),
     "gpt2 f16": (GPT2, {"kind": "F16"}),
     "gpt2 bf16": (GPT2, {"kind": "BF16", "shards": 2}),
     "llama": (LLAMA, {}),
@@ -71,8 +84,24 @@ CASES = {
     "gemma2 head, biases": (of(GEMMA2, tie_word_embeddings=False, attention_bias=True),
                             {"shards": 2}),
     "gemma2 no head": (of(GEMMA2, architectures=["Gemma2Model"]), {"kind": "F16"}),
+    "bert": (BERT, {}),
+    # As the first models of the hub are stored.
+    "bert masked": (of(BERT, architectures=["BertForMaskedLM"], hidden_act="relu"), {
+        "renamed": [("LayerNorm.weight", "LayerNorm.gamma"), ("LayerNorm.bias", "LayerNorm.beta")],
+        "twice": [("cls.predictions.decoder.weight", "bert.embeddings.word_embeddings.weight"),
+                  ("cls.predictions.decoder.bias", "cls.predictions.bias")],
+        "others": {"cls.seq_relationship.weight": (2, 24), "bert.pooler.dense.weight": (24, 24)},
+        "shards": 2}),
+    "bert classes": (of(BERT, architectures=["BertForSequenceClassification"], id2label=LABELS,
+                        label2id={"no": 0}, layer_norm_eps=1e-5), {}),
+    "bert f16": (BERT, {"kind": "F16"}),
+    "distilbert": (DISTILBERT, {}),
+    "distilbert masked": (of(DISTILBERT, architectures=["DistilBertForMaskedLM"]), {
+        "twice": [("vocab_projector.weight", "distilbert.embeddings.word_embeddings.weight")]}),
+    "distilbert classes": (of(DISTILBERT, architectures=["DistilBertForSequenceClassification"],
+                              id2label=LABELS), {}),
     "phi3": (PHI3, {}),
     "phi3 window": (of(PHI3, sliding_window=6), {"shards": 2}),
 }
 # Those that a landing runs.
-SAMPLE = ("gpt2 options", "llama 3", "qwen2 window", "phi3")
+SAMPLE = ("gpt2 options", "llama 3", "qwen2 window", "phi3", "bert masked")

@@ -29,7 +29,7 @@ STEPS, RATE, EXAMPLES, LENGTH = 20, 64.0, 4, 13
 def make_weights(config, rng):
     """Large enough that nothing is nearly linear."""
     shapes = references.NETWORKS[config["model_type"]][0](config)
-    norms = ("ln_", "norm")
+    norms = ("ln_", "norm", "LayerNorm")
     return {name: (1.0 if any(n in name for n in norms) and name.endswith("weight") else 0.0)
             + 0.3 * rng.standard_normal(shape) for name, shape in shapes.items()}
 
@@ -42,9 +42,12 @@ def make_directory(path, config, written, rng):
     prefix = written.get("prefix", "")
     stored = {(name if name.startswith("lm_head") else prefix + name): w
               for name, w in weights.items()}
-    if "twice" in written:
-        again, name = written["twice"]
+    for again, name in written.get("twice", ()):
         stored[again] = weights[name]
+    for name, shape in written.get("others", {}).items():
+        stored[name] = rng.standard_normal(shape)
+    for of, to in written.get("renamed", ()):
+        stored = {name.replace(of, to): w for name, w in stored.items()}
     if written.get("masks"):
         for i in range(config["n_layer"]):
             stored["h.%d.attn.bias" % i] = np.tril(np.ones((1, 1, 16, 16)))
@@ -53,22 +56,34 @@ def make_directory(path, config, written, rng):
     return weights
 
 
+def make_batch(config, rng):
+    """Sentences of two parts, most of which end in padding; labels of tokens or of sentences."""
+    vocabulary, lengths = config["vocab_size"], np.array([LENGTH, LENGTH - 1, 5, 2])[:, None]
+    places, classifies = np.arange(LENGTH)[None, :], "Classification" in config["architectures"][0]
+    labels = (len(config.get("id2label", "ab")), EXAMPLES) if classifies else (
+        vocabulary, (EXAMPLES, LENGTH))
+    return {"input_ids": rng.integers(0, vocabulary, (EXAMPLES, LENGTH)),
+            "attention_mask": places < lengths, "token_type_ids": places >= lengths // 2,
+            "labels": rng.integers(0, *labels)}
+
+
 class Reference:
-    def __init__(self, config, weights, ids, labels):
-        self.config, self.ids, self.labels = config, torch.tensor(ids), torch.tensor(labels)
+    def __init__(self, config, weights, batch):
+        self.config = config
+        self.batch = {name: torch.tensor(x).long() for name, x in batch.items()}
         self.network = references.NETWORKS[config["model_type"]][1]
         self.weights = {name: torch.tensor(w, dtype=torch.float64, requires_grad=True)
                         for name, w in weights.items()}
 
     def results(self):
-        return self.network(self.weights, self.config, self.ids.long())
+        return self.network(self.weights, self.config, self.batch)
 
     def loss(self):
         results = self.results()
-        if results.shape[2] == self.config.get("vocab_size"):
-            return torch.nn.functional.cross_entropy(results.flatten(0, 1),
-                                                     self.labels.long().flatten())
-        return results.square().mean()
+        if "logits" in results:
+            return torch.nn.functional.cross_entropy(results["logits"].flatten(0, -2),
+                                                     self.batch["labels"].flatten())
+        return sum(x.square().mean() for x in results.values())
 
     def gradients(self):
         self.loss().backward()
@@ -115,6 +130,8 @@ def check_gradients(before, after, wanted, written):
     worst, largest = 0.0, max(np.abs(g).max() for g in wanted.values())
     for name, gradient in wanted.items():
         name = name if name.startswith("lm_head") else written.get("prefix", "") + name
+        for of, to in written.get("renamed", ()):
+            name = name.replace(of, to)
         (kind, shape, old), new = before[name], after[name][2]
         found = (hub.decode(old, kind, shape).astype(np.float64) - hub.decode(new, kind, shape)
                  ) / RATE
@@ -122,8 +139,7 @@ def check_gradients(before, after, wanted, written):
             expect(np.abs(found).max() < 1e-6 * largest, "gradient of '%s' is not 0" % name)
         else:
             worst = max(worst, compare("gradient of '%s'" % name, found, gradient, 1e-3))
-    if "twice" in written:
-        again, name = written["twice"]
+    for again, name in written.get("twice", ()):
         expect(after[again] == after[written.get("prefix", "") + name], "'%s' is stale" % again)
     return worst
 
@@ -146,16 +162,16 @@ def check_case(driver, launcher, name, folder):
     config, written = cases.CASES[name]
     rng = np.random.default_rng(sum(map(ord, name)))
     weights = make_directory(folder / "model", config, written, rng)
-    ids, labels = (rng.integers(0, config["vocab_size"], (EXAMPLES, LENGTH), dtype=np.int32)
-                   for _ in range(2))
+    batch = make_batch(config, rng)
     hub.write_tensors(folder / "batch.safetensors", {
-        "input_ids": ("I32", ids.shape, ids.tobytes()),
-        "labels": ("I32", labels.shape, labels.tobytes())})
+        name: ("I32", x.shape, hub.encode(x, "I32")) for name, x in batch.items()})
     said = run(driver, "results", folder)
     expect(not said, said)
-    reference = Reference(config, weights, ids, labels)
-    found = hub.read_values(folder / "results.safetensors")["results"]
-    error = compare("results", found, reference.results().detach().numpy(), 1e-4)
+    reference = Reference(config, weights, batch)
+    found, wanted = hub.read_values(folder / "results.safetensors"), reference.results()
+    expect(found.keys() == wanted.keys(), "the model gives %s" % sorted(found))
+    error = max(compare(output, found[output], x.detach().numpy(), 1e-4)
+                for output, x in wanted.items())
     before = hub.read_directory(folder / "model")
     check_same_bytes(before, hub.read_directory(folder / "same"))
     configs = [(folder / name / "config.json").read_bytes() for name in ("model", "same")]

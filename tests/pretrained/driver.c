@@ -7,11 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TRY(call)                                                                                                      \
-    do {                                                                                                               \
-        const rf_result try_result = (call);                                                                           \
-        if (try_result < 0) return try_result;                                                                         \
-    } while (0)
+#include "../support/try.h"
 
 enum { STEPS = 20 };
 
@@ -19,7 +15,7 @@ typedef struct session {
     const char *folder;
     rf_strategy *strategy;
     rf_pretrained *pretrained;
-    rf_array_set batch; /* input_ids, labels */
+    rf_array_set batch; /* the inputs, and "labels" */
 } session;
 
 static const char *path_of(const session *s, const char *name)
@@ -60,11 +56,15 @@ static rf_array array_of(const session *s, const char *name)
     return (rf_array){ 0 };
 }
 
-/* The whole batch as one element, of so many components. */
-static rf_result make_data(const session *s, uint32_t components, rf_dataset **out)
+/* The whole batch as one element: the model's inputs and, of each output, the labels. */
+static rf_result make_data(const session *s, bool labels, rf_dataset **out)
 {
-    const rf_array arrays[2] = { array_of(s, "input_ids"), array_of(s, "labels") };
-    const rf_dataset_arrays_params params = { .arrays = arrays, .num_arrays = components };
+    const rf_model *model = rf_pretrained_model(s->pretrained);
+    const uint32_t inputs = rf_model_num_inputs(model), outputs = labels ? rf_model_num_outputs(model) : 0;
+    rf_array arrays[RF_MAX_COMPONENTS];
+    for (uint32_t i = 0; i < inputs; i++) arrays[i] = array_of(s, rf_model_input_name(model, i));
+    for (uint32_t i = 0; i < outputs; i++) arrays[inputs + i] = array_of(s, "labels");
+    const rf_dataset_arrays_params params = { .arrays = arrays, .num_arrays = inputs + outputs };
     rf_dataset *rows;
     TRY(rf_dataset_from_arrays(&params, &rows));
     const rf_result r = rf_dataset_batch(rows, (uint32_t)arrays[0].shape.dim[0], RF_REMAINDER_KEEP, out);
@@ -73,16 +73,19 @@ static rf_result make_data(const session *s, uint32_t components, rf_dataset **o
 }
 
 /* A file of the library's own form describes the same model. */
-static rf_result check_file(const session *s, const rf_dataset *data, const rf_array *results)
+static rf_result check_file(const session *s, const rf_dataset *data, const rf_named_array *results)
 {
     rf_model *model;
-    rf_array again = { 0 };
+    rf_array again[RF_MAX_COMPONENTS] = { 0 };
     TRY(rf_model_save(rf_pretrained_model(s->pretrained), path_of(s, "model.rfck"), NULL));
     TRY(rf_model_load(s->strategy, path_of(s, "model.rfck"), &model));
-    const rf_result r = rf_model_predict(model, data, &again);
-    const size_t bytes = (size_t)rf_shape_count(results->shape) * sizeof(float);
-    if (r >= 0 && memcmp(again.data, results->data, bytes) != 0) puts("model.rfck gives other results");
-    rf_array_free(&again);
+    const uint32_t outputs = rf_model_num_outputs(model);
+    const rf_result r = rf_model_predict_many(model, data, again, outputs);
+    for (uint32_t i = 0; r >= 0 && i < outputs; i++) {
+        const size_t bytes = (size_t)rf_shape_count(results[i].array.shape) * sizeof(float);
+        if (memcmp(again[i].data, results[i].array.data, bytes) != 0) puts("model.rfck gives other results");
+    }
+    for (uint32_t i = 0; i < outputs; i++) rf_array_free(&again[i]);
     rf_model_destroy(&model);
     return r;
 }
@@ -90,25 +93,37 @@ static rf_result check_file(const session *s, const rf_dataset *data, const rf_a
 static rf_result write_results(const session *s)
 {
     rf_dataset *data;
-    rf_named_array results = { .name = "results" };
-    TRY(make_data(s, 1, &data));
-    rf_result r = rf_model_predict(rf_pretrained_model(s->pretrained), data, &results.array);
-    if (r >= 0) r = rf_safetensors_write(path_of(s, "results.safetensors"), &results, 1);
-    if (r >= 0) r = check_file(s, data, &results.array);
-    rf_array_free(&results.array);
+    rf_model *model = rf_pretrained_model(s->pretrained);
+    rf_named_array results[RF_MAX_COMPONENTS];
+    rf_array arrays[RF_MAX_COMPONENTS] = { 0 };
+    const uint32_t outputs = rf_model_num_outputs(model);
+    TRY(make_data(s, false, &data));
+    rf_result r = rf_model_predict_many(model, data, arrays, outputs);
+    for (uint32_t i = 0; i < outputs; i++) results[i] = (rf_named_array){ rf_model_output_name(model, i), arrays[i] };
+    if (r >= 0) r = rf_safetensors_write(path_of(s, "results.safetensors"), results, outputs);
+    if (r >= 0) r = check_file(s, data, results);
+    for (uint32_t i = 0; i < outputs; i++) rf_array_free(&arrays[i]);
     rf_dataset_destroy(&data);
     TRY(r);
     return rf_pretrained_save(s->pretrained, path_of(s, "same"));
 }
 
-/* The crossentropy of a language model, and of another the mean of the squares of what it gives. */
+/* The mean of a tensor over all but the batch. */
+static rf_tensor mean_of(rf_trace *t, rf_tensor x)
+{
+    const int32_t axes[] = { 1, 2 }, rank = rf_tensor_shape(t, x).rank;
+    return rank == 1 ? x : rf_reduce_mean(t, x, axes, (uint32_t)rank - 1, RF_DROP_DIMS);
+}
+
+/* The crossentropy of logits, and of other models the squares of what they give. */
 static rf_tensor loss_of(rf_trace *t, const rf_tensor *labels, const rf_tensor *predictions, void *user)
 {
-    const bool head = strcmp(rf_model_output_name(user, 0), "logits") == 0;
-    const int32_t axes[] = { 1, 2 };
-    if (!head) return rf_reduce_mean(t, rf_square(t, predictions[0]), axes, 2, RF_DROP_DIMS);
-    const rf_tensor losses = rf_sparse_categorical_crossentropy(t, labels[0], predictions[0], RF_LOGITS);
-    return rf_reduce_mean(t, losses, axes, 1, RF_DROP_DIMS);
+    if (strcmp(rf_model_output_name(user, 0), "logits") == 0)
+        return mean_of(t, rf_sparse_categorical_crossentropy(t, labels[0], predictions[0], RF_LOGITS));
+    rf_tensor loss = mean_of(t, rf_square(t, predictions[0]));
+    for (uint32_t i = 1; i < rf_model_num_outputs(user); i++)
+        loss = rf_add(t, loss, mean_of(t, rf_square(t, predictions[i])));
+    return loss;
 }
 
 static rf_result train(const session *s, const rf_optimizer_params *optimizer_params, uint32_t steps, bool print)
@@ -117,7 +132,7 @@ static rf_result train(const session *s, const rf_optimizer_params *optimizer_pa
     rf_dataset *data = NULL;
     rf_optimizer *optimizer = NULL;
     rf_history history = { 0 };
-    rf_result r = make_data(s, 2, &data);
+    rf_result r = make_data(s, true, &data);
     if (r >= 0) r = rf_optimizer_create(s->strategy, optimizer_params, &optimizer);
     const rf_compile_params compile = { .optimizer = optimizer, .loss_fn = loss_of, .loss_user = model };
     if (r >= 0) r = rf_model_compile(model, &compile);

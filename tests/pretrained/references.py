@@ -3,7 +3,8 @@
 shapes of its weights under the names that the hub's files have, and the results of its forward
 pass.
 
-A network is a function of (weights, config, ids): {name: tensor}, a dictionary, [n, steps]."""
+A network is a function of (weights, config, batch), three dictionaries, and gives its outputs by
+their names."""
 import math
 
 import torch
@@ -59,8 +60,8 @@ def gpt2_shapes(c):
     return shapes
 
 
-def gpt2(v, c, ids):
-    width, heads = c["n_embd"], c["n_head"]
+def gpt2(v, c, batch):
+    width, heads, ids = c["n_embd"], c["n_head"], batch["input_ids"]
     activation = ACTIVATIONS[c.get("activation_function", "gelu_new")]
 
     def norm(x, name):
@@ -83,8 +84,8 @@ def gpt2(v, c, ids):
         x = x + product(y, block + "mlp.c_proj")
     x = norm(x, "ln_f")
     if c["architectures"] == ["GPT2Model"]:
-        return x
-    return x @ v.get("lm_head.weight", v["wte.weight"]).T
+        return {"last_hidden_state": x}
+    return {"logits": x @ v.get("lm_head.weight", v["wte.weight"]).T}
 
 
 # ---- Llama, Mistral, Qwen, Phi-3 ----
@@ -185,7 +186,7 @@ def layer_window(c, index):
     return c["sliding_window"] if index >= c["max_window_layers"] else None
 
 
-def decoder(v, c, ids):
+def decoder(v, c, batch):
     gemma, epsilon = c["model_type"] == "gemma2", c.get("rms_norm_eps", 1e-6)
     activation = ACTIVATIONS[c.get("hidden_activation", "gelu_new") if gemma
                              else c.get("hidden_act", "silu")]
@@ -201,7 +202,7 @@ def decoder(v, c, ids):
         y = x @ v[name + ".weight"].T
         return y + v[name + ".bias"] if name + ".bias" in v else y
 
-    x = v["model.embed_tokens.weight"][ids] * (math.sqrt(c["hidden_size"]) if gemma else 1)
+    x = v["model.embed_tokens.weight"][batch["input_ids"]] * (math.sqrt(c["hidden_size"]) if gemma else 1)
     for i in range(c["num_hidden_layers"]):
         block = "model.layers.%d." % i
         y = norm(x, block + "input_layernorm")
@@ -227,11 +228,113 @@ def decoder(v, c, ids):
         x = x + (norm(y, block + "post_feedforward_layernorm") if gemma else y)
     x = norm(x, "model.norm")
     if c["architectures"][0].endswith("Model"):
-        return x
+        return {"last_hidden_state": x}
     logits = x @ v.get("lm_head.weight", v["model.embed_tokens.weight"]).T
-    return cap(logits, c.get("final_logit_softcapping"))
+    return {"logits": cap(logits, c.get("final_logit_softcapping"))}
+
+
+# ---- BERT, DistilBERT ----
+
+# What the two call the same things: (in the configuration, of each layer in the files).
+BERT_KEYS = {"width": "hidden_size", "inner": "intermediate_size", "layers": "num_hidden_layers",
+             "heads": "num_attention_heads", "activation": "hidden_act"}
+DISTILBERT_KEYS = {"width": "dim", "inner": "hidden_dim", "layers": "n_layers", "heads": "n_heads",
+                   "activation": "activation"}
+BERT_PARTS = {"query": "attention.self.query", "key": "attention.self.key",
+              "value": "attention.self.value", "output": "attention.output.dense",
+              "norm_1": "attention.output.LayerNorm", "expand": "intermediate.dense",
+              "contract": "output.dense", "norm_2": "output.LayerNorm"}
+DISTILBERT_PARTS = {"query": "attention.q_lin", "key": "attention.k_lin",
+                    "value": "attention.v_lin", "output": "attention.out_lin",
+                    "norm_1": "sa_layer_norm", "expand": "ffn.lin1", "contract": "ffn.lin2",
+                    "norm_2": "output_layer_norm"}
+
+
+def encoder_names(c):
+    """Keys, parts of a layer, its name, names of the heads, the prefix."""
+    if c["model_type"] == "bert":
+        return (BERT_KEYS, BERT_PARTS, "bert.encoder.layer.%d.", {
+            "pooler": "bert.pooler.dense", "transform": "cls.predictions.transform.dense",
+            "transform_norm": "cls.predictions.transform.LayerNorm",
+            "bias": "cls.predictions.bias"}, "bert.embeddings.")
+    return (DISTILBERT_KEYS, DISTILBERT_PARTS, "distilbert.transformer.layer.%d.", {
+        "pooler": "pre_classifier", "transform": "vocab_transform",
+        "transform_norm": "vocab_layer_norm", "bias": "vocab_projector.bias"},
+        "distilbert.embeddings.")
+
+
+def encoder_shapes(c):
+    keys, parts, layer, heads, embeddings = encoder_names(c)
+    width, inner, kind = c[keys["width"]], c[keys["inner"]], c["architectures"][0]
+    shapes = {embeddings + "word_embeddings.weight": (c["vocab_size"], width),
+              embeddings + "position_embeddings.weight": (c["max_position_embeddings"], width)}
+    if c["model_type"] == "bert":
+        shapes[embeddings + "token_type_embeddings.weight"] = (c["type_vocab_size"], width)
+
+    def add(name, *shape):
+        shapes[name + ".weight"] = shape
+        shapes[name + ".bias"] = shape[:1]
+
+    add(embeddings + "LayerNorm", width)
+    for i in range(c[keys["layers"]]):
+        for part, name in parts.items():
+            if part.startswith("norm"):
+                add(layer % i + name, width)
+            else:
+                add(layer % i + name, *{"expand": (inner, width), "contract": (width, inner)}.get(
+                    part, (width, width)))
+    if kind == "BertModel" or kind.endswith("SequenceClassification"):
+        add(heads["pooler"], width, width)
+    if kind.endswith("SequenceClassification"):
+        add("classifier", len(c.get("id2label", "ab")), width)
+    if kind.endswith("MaskedLM"):
+        add(heads["transform"], width, width)
+        add(heads["transform_norm"], width)
+        shapes[heads["bias"]] = (c["vocab_size"],)
+    return shapes
+
+
+def encoder(v, c, batch):
+    keys, parts, layer, head, embeddings = encoder_names(c)
+    width, heads, kind = c[keys["width"]], c[keys["heads"]], c["architectures"][0]
+    activation = ACTIVATIONS[c.get(keys["activation"], "gelu")]
+    ids, mask = batch["input_ids"], batch["attention_mask"][:, None, None, :] != 0
+
+    def norm(x, name):
+        return F.layer_norm(x, (width,), v[name + ".weight"], v[name + ".bias"],
+                            c.get("layer_norm_eps", 1e-12))
+
+    def product(x, name):
+        return x @ v[name + ".weight"].T + v[name + ".bias"]
+
+    x = v[embeddings + "word_embeddings.weight"][ids]
+    x = x + v[embeddings + "position_embeddings.weight"][:ids.shape[1]]
+    if c["model_type"] == "bert":
+        x = x + v[embeddings + "token_type_embeddings.weight"][batch["token_type_ids"]]
+    x = norm(x, embeddings + "LayerNorm")
+    for i in range(c[keys["layers"]]):
+        name = {part: layer % i + of for part, of in parts.items()}
+        query, key, value = (split_heads(product(x, name[p]), heads)
+                             for p in ("query", "key", "value"))
+        scores = (query @ key.transpose(2, 3) / math.sqrt(width // heads)).masked_fill(
+            ~mask, -math.inf)
+        seen = (scores.softmax(dim=3) @ value).transpose(1, 2).flatten(2)
+        x = norm(x + product(seen, name["output"]), name["norm_1"])
+        y = product(activation(product(x, name["expand"])), name["contract"])
+        x = norm(x + y, name["norm_2"])
+    if kind.endswith("MaskedLM"):
+        x = norm(activation(product(x, head["transform"])), head["transform_norm"])
+        return {"logits": x @ v[embeddings + "word_embeddings.weight"].T + v[head["bias"]]}
+    if kind == "DistilBertModel":
+        return {"last_hidden_state": x}
+    pooled = product(x[:, 0], head["pooler"])
+    pooled = torch.tanh(pooled) if c["model_type"] == "bert" else torch.relu(pooled)
+    if kind == "BertModel":
+        return {"last_hidden_state": x, "pooler_output": pooled}
+    return {"logits": product(pooled, "classifier")}
 
 
 NETWORKS = {"gpt2": (gpt2_shapes, gpt2)}
 NETWORKS.update({kind: (decoder_shapes, decoder) for kind in ("llama", "mistral", "qwen2", "qwen3",
                                                               "phi3", "gemma2")})
+NETWORKS.update({"bert": (encoder_shapes, encoder), "distilbert": (encoder_shapes, encoder)})
