@@ -196,16 +196,23 @@ static rf_result read_config(const char *path, rf_pretrained_config *config, cha
     return rf_pretrained_config_parse(config, path, *text, *size);
 }
 
+/* Most of what a model takes, by its files. */
+typedef struct model_room {
+    uint64_t elements;
+    uint64_t variables;
+} model_room;
+
 /* The chief's part: the model is whole, but for its weights. */
 static rf_result open_as_chief(rf_pretrained *p, rf_strategy *strategy, rf_pretrained_config *config,
-                               const rf_pretrained_params *params)
+                               const rf_pretrained_params *params, model_room *room)
 {
     const rf_pretrained_architecture *architecture;
     RF_TRY(find_architecture(config, params, &architecture));
     RF_TRY(rf_tensor_files_open(&p->files, p->path));
     RF_TRY(rf_weights_match(&p->weights, &p->files, architecture));
     config->num_tensors = p->files.num_entries;
-    RF_TRY(rf_strategy_reserve_variables(strategy, rf_weights_num_elements(&p->weights), p->weights.count));
+    *room = (model_room){ rf_weights_num_elements(&p->weights), p->weights.count };
+    RF_TRY(rf_strategy_reserve_variables(strategy, room->elements, room->variables));
     RF_TRY(make_model(strategy, config, architecture, params, &(rf_variable_source){ admit_variable, &p->weights },
                       &p->model));
     return rf_weights_bind(&p->weights, p->model);
@@ -213,11 +220,12 @@ static rf_result open_as_chief(rf_pretrained *p, rf_strategy *strategy, rf_pretr
 
 /* Other workers make the model that the chief has made, of the same text. */
 static rf_result open_as_other(rf_pretrained *p, rf_strategy *strategy, rf_pretrained_config *config,
-                               const rf_pretrained_params *params)
+                               const rf_pretrained_params *params, model_room room)
 {
     const rf_pretrained_architecture *architecture;
     RF_TRY(find_architecture(config, params, &architecture));
     config->num_tensors = UINT64_MAX;
+    RF_TRY(rf_strategy_reserve_variables(strategy, room.elements, room.variables));
     return make_model(strategy, config, architecture, params, &(rf_variable_source){ admit_any, NULL }, &p->model);
 }
 
@@ -238,17 +246,19 @@ static rf_result open_all(rf_pretrained *p, rf_strategy *strategy, const rf_pret
                           rf_pretrained_config *config, char **text)
 {
     size_t size = 0;
+    model_room room = { 0, 0 };
     rf_result r = RF_OK;
     const bool chief = rf_strategy_is_chief(strategy);
     if (chief) r = read_config(path, config, text, &size);
     config->steps = params ? params->sequence_length : 0;
-    if (chief && r >= 0) r = open_as_chief(p, strategy, config, params);
+    if (chief && r >= 0) r = open_as_chief(p, strategy, config, params, &room);
     RF_TRY(rf_broadcast_result(strategy, r));
     if (rf_strategy_world_size(strategy) > 1) RF_TRY(broadcast_text(strategy, text, &size));
+    RF_TRY(rf_broadcast_bytes(strategy, "elements of a model", &room, sizeof(room)));
     if (!chief) {
         r = rf_pretrained_config_parse(config, path, *text, size);
         config->steps = params ? params->sequence_length : 0;
-        if (r >= 0) r = open_as_other(p, strategy, config, params);
+        if (r >= 0) r = open_as_other(p, strategy, config, params, room);
     }
     RF_TRY(rf_strategy_fail_in_job(strategy, r));
     return load_weights(p);

@@ -293,7 +293,7 @@ typedef struct rf_variable_source {
 void rf_strategy_set_variable_source(rf_strategy *strategy,
                                      const rf_variable_source *source); /* borrowed; NULL: none */
 /* Room for so many elements in so many further trainable variables, so that nothing has to move as they come. */
-rf_result rf_strategy_reserve_variables(rf_strategy *strategy, uint64_t elements, uint32_t variables);
+rf_result rf_strategy_reserve_variables(rf_strategy *strategy, uint64_t elements, uint64_t variables);
 /* The rows of this worker's replicas of what rf_updater_read_totals() gives. Not collective. */
 rf_result rf_updater_read_own_totals(rf_updater *updater, const rf_variable *variable, float *values);
 /* Number of a worker's first replica; of rank world size: of all replicas. */

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Compares models that rf_pretrained_open() makes with PyTorch, in double precision. Usage:
-check_pretrained.py DRIVER sample|CASE|all [--workers RINGFIRE]
+check_pretrained.py DRIVER sample|all|CASE [--workers RINGFIRE]
 
 Each case is a directory of random weights. The driver (driver.c) gives the results of the model,
 writes it back untrained, after one step of gradient descent, and the losses of 20 steps of AdamW on
-one device and on two. Skips, with 77, where there is no PyTorch."""
+one device, on two, and of two workers. Skips, with 77, where there is no PyTorch."""
 import pathlib
 import subprocess
 import sys
@@ -185,16 +185,32 @@ def check_case(driver, launcher, name, folder):
         for devices in ("1", "2"):
             check_losses(devices, run(driver, "train", folder, devices), losses)
         if launcher:
-            check_losses("workers", run(launcher, "run", "-n", "2", "--", driver, "train", folder,
-                                        "workers"), losses)
+            check_losses("workers", run(launcher, "run", "-n", "2", "--no-prefix", "--", driver,
+                                        "train", folder, "workers"), losses)
         line += ", losses %.5f ... %.5f" % (losses[0], losses[-1])
     print(line)
+
+
+def check_memory(driver, folder):
+    """Of 200 MB of variables, half of which are transposed as they are read, opening takes their
+    bytes and at most 64 MB more. A software driver's memory is the process's."""
+    config = {**cases.LLAMA, "vocab_size": 400000, "hidden_size": 64, "num_hidden_layers": 1}
+    shapes = references.NETWORKS["llama"][0](config)
+    hub.write_directory(folder / "model", config, {name: np.zeros(shape, np.float32)
+                                                   for name, shape in shapes.items()}, "BF16")
+    more, variables = map(int, run(driver, "memory", folder).split())
+    expect(variables > 200000, "there are %d kB of variables" % variables)
+    expect(more <= variables + (64 << 10), "opening %d kB took %d kB" % (variables, more))
+    print("memory: %d kB for %d kB of variables" % (more, variables))
 
 
 def main():
     driver, what = sys.argv[1:3]
     launcher = sys.argv[4] if sys.argv[3:4] == ["--workers"] else None
     names = {"sample": cases.SAMPLE, "all": cases.CASES}.get(what, (what,))
+    if what == "sample":
+        with tempfile.TemporaryDirectory(prefix="ringfire-test-") as folder:
+            check_memory(driver, pathlib.Path(folder))
     for name in names:
         with tempfile.TemporaryDirectory(prefix="ringfire-test-") as folder:
             try:

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The library's part of check_pretrained.py, as a program of a user: FOLDER has a directory of the hub, "model", and a
- * batch. Usage: driver results FOLDER | step FOLDER RATE | train FOLDER 1|2|workers */
+ * batch. Usage: driver results FOLDER | step FOLDER RATE | train FOLDER 1|2|workers | memory FOLDER */
 #include <ringfire/ringfire.h>
 
 #include <stdio.h>
@@ -144,12 +144,36 @@ static rf_result train(const session *s, const rf_optimizer_params *optimizer_pa
     return r;
 }
 
+/* A number of /proc/self/status, in kB. */
+static long read_status(const char *name)
+{
+    char line[256];
+    long value = -1;
+    FILE *file = fopen("/proc/self/status", "r");
+    while (file && value < 0 && fgets(line, sizeof(line), file))
+        if (strncmp(line, name, strlen(name)) == 0) value = strtol(line + strlen(name) + 1, NULL, 10);
+    if (file) fclose(file);
+    return value;
+}
+
+/* How much more memory the process has had than before, while it opened the directory. */
+static rf_result measure_memory(session *s)
+{
+    TRY(open_strategy("1", &s->strategy));
+    const long before = read_status("VmHWM");
+    TRY(rf_pretrained_open(s->strategy, path_of(s, "model"), NULL, &s->pretrained));
+    printf("%ld %llu\n", read_status("VmHWM") - before,
+           (unsigned long long)rf_model_num_params(rf_pretrained_model(s->pretrained)) * sizeof(float) / 1024);
+    return RF_OK;
+}
+
 static rf_result run(session *s, const char *what, const char *argument)
 {
     const rf_optimizer_params descent = { .kind = RF_OPTIMIZER_SGD, .learning_rate = argument ? atof(argument) : 0 };
     const rf_optimizer_params adamw = {
         .kind = RF_OPTIMIZER_ADAMW, .learning_rate = 1e-3, .epsilon = 1e-6, .weight_decay = 0.05
     };
+    if (strcmp(what, "memory") == 0) return measure_memory(s);
     TRY(session_open(s, strcmp(what, "train") == 0 ? argument : "1"));
     if (strcmp(what, "results") == 0) return write_results(s);
     if (strcmp(what, "train") == 0) return train(s, &adamw, STEPS, true);

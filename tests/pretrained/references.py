@@ -202,7 +202,8 @@ def decoder(v, c, batch):
         y = x @ v[name + ".weight"].T
         return y + v[name + ".bias"] if name + ".bias" in v else y
 
-    x = v["model.embed_tokens.weight"][batch["input_ids"]] * (math.sqrt(c["hidden_size"]) if gemma else 1)
+    x = v["model.embed_tokens.weight"][batch["input_ids"]]
+    x = x * math.sqrt(c["hidden_size"]) if gemma else x
     for i in range(c["num_hidden_layers"]):
         block = "model.layers.%d." % i
         y = norm(x, block + "input_layernorm")

@@ -50,7 +50,7 @@ rf_result rf_strategy_begin_training(rf_strategy *s)
     return RF_OK;
 }
 
-rf_result rf_strategy_reserve_variables(rf_strategy *s, uint64_t elements, uint32_t variables)
+rf_result rf_strategy_reserve_variables(rf_strategy *s, uint64_t elements, uint64_t variables)
 {
     rf_store *store = &s->store.trainable;
     const uint64_t most = elements + variables * s->store.alignment;
