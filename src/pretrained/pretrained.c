@@ -129,7 +129,7 @@ static rf_result admit_variable(void *user, const char *name, rf_shape shape)
     return rf_weights_admit(user, name, shape);
 }
 
-/* Other workers have no files; the chief has made the same model already. */
+/* Other workers have no files, and make the same model. */
 static rf_result admit_any(void *user, const char *name, rf_shape shape)
 {
     (void)user;
@@ -196,37 +196,18 @@ static rf_result read_config(const char *path, rf_pretrained_config *config, cha
     return rf_pretrained_config_parse(config, path, *text, *size);
 }
 
-/* Most of what a model takes, by its files. */
+/* The most elements, variables and layers that a model of the chief's files can have. */
 typedef struct model_room {
-    uint64_t elements;
-    uint64_t variables;
+    uint64_t elements, variables, tensors;
 } model_room;
 
-/* The chief's part: the model is whole, but for its weights. */
-static rf_result open_as_chief(rf_pretrained *p, rf_strategy *strategy, rf_pretrained_config *config,
-                               const rf_pretrained_params *params, model_room *room)
+/* The chief's part: the files, and what their tensors are called. */
+static rf_result open_files(rf_pretrained *p, const rf_pretrained_architecture *architecture, model_room *room)
 {
-    const rf_pretrained_architecture *architecture;
-    RF_TRY(find_architecture(config, params, &architecture));
     RF_TRY(rf_tensor_files_open(&p->files, p->path));
     RF_TRY(rf_weights_match(&p->weights, &p->files, architecture));
-    config->num_tensors = p->files.num_entries;
-    *room = (model_room){ rf_weights_num_elements(&p->weights), p->weights.count };
-    RF_TRY(rf_strategy_reserve_variables(strategy, room->elements, room->variables));
-    RF_TRY(make_model(strategy, config, architecture, params, &(rf_variable_source){ admit_variable, &p->weights },
-                      &p->model));
-    return rf_weights_bind(&p->weights, p->model);
-}
-
-/* Other workers make the model that the chief has made, of the same text. */
-static rf_result open_as_other(rf_pretrained *p, rf_strategy *strategy, rf_pretrained_config *config,
-                               const rf_pretrained_params *params, model_room room)
-{
-    const rf_pretrained_architecture *architecture;
-    RF_TRY(find_architecture(config, params, &architecture));
-    config->num_tensors = UINT64_MAX;
-    RF_TRY(rf_strategy_reserve_variables(strategy, room.elements, room.variables));
-    return make_model(strategy, config, architecture, params, &(rf_variable_source){ admit_any, NULL }, &p->model);
+    *room = (model_room){ rf_weights_num_elements(&p->weights), p->weights.count, p->files.num_entries };
+    return RF_OK;
 }
 
 /* The chief's text to all workers. */
@@ -242,24 +223,39 @@ static rf_result broadcast_text(rf_strategy *strategy, char **text, size_t *size
     return rf_broadcast_bytes(strategy, "config", *text, bytes);
 }
 
+/* All workers make the same model, of the chief's text; the chief's tensors have to fit its variables. */
+static rf_result open_model(rf_pretrained *p, rf_strategy *strategy, rf_pretrained_config *config,
+                            const rf_pretrained_architecture *architecture, const rf_pretrained_params *params,
+                            const model_room *room)
+{
+    const bool chief = rf_strategy_is_chief(strategy);
+    const rf_variable_source source = { chief ? admit_variable : admit_any, chief ? &p->weights : NULL };
+    config->num_tensors = room->tensors;
+    config->steps = params ? params->sequence_length : 0;
+    RF_TRY(rf_strategy_reserve_variables(strategy, room->elements, room->variables));
+    RF_TRY(make_model(strategy, config, architecture, params, &source, &p->model));
+    return chief ? rf_weights_bind(&p->weights, p->model) : RF_OK;
+}
+
 static rf_result open_all(rf_pretrained *p, rf_strategy *strategy, const rf_pretrained_params *params, const char *path,
                           rf_pretrained_config *config, char **text)
 {
     size_t size = 0;
-    model_room room = { 0, 0 };
+    model_room room = { 0 };
     rf_result r = RF_OK;
+    const rf_pretrained_architecture *architecture = NULL;
     const bool chief = rf_strategy_is_chief(strategy);
     if (chief) r = read_config(path, config, text, &size);
-    config->steps = params ? params->sequence_length : 0;
-    if (chief && r >= 0) r = open_as_chief(p, strategy, config, params, &room);
+    if (chief && r >= 0) r = find_architecture(config, params, &architecture);
+    if (chief && r >= 0) r = open_files(p, architecture, &room);
     RF_TRY(rf_broadcast_result(strategy, r));
     if (rf_strategy_world_size(strategy) > 1) RF_TRY(broadcast_text(strategy, text, &size));
     RF_TRY(rf_broadcast_bytes(strategy, "elements of a model", &room, sizeof(room)));
-    if (!chief) {
-        r = rf_pretrained_config_parse(config, path, *text, size);
-        config->steps = params ? params->sequence_length : 0;
-        if (r >= 0) r = open_as_other(p, strategy, config, params, room);
-    }
+    if (!chief) r = rf_pretrained_config_parse(config, path, *text, size);
+    if (!chief && r >= 0) r = find_architecture(config, params, &architecture);
+    RF_TRY(rf_strategy_fail_in_job(strategy, r));
+    r = open_model(p, strategy, config, architecture, params, &room);
+    RF_TRY(rf_broadcast_result(strategy, r));
     RF_TRY(rf_strategy_fail_in_job(strategy, r));
     return load_weights(p);
 }
