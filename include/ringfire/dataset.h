@@ -256,6 +256,92 @@ typedef struct rf_augment_params {
 RF_API RF_MUST_USE rf_result rf_dataset_map_augment(const rf_dataset *in, uint32_t index,
                                                     uint64_t seed, const rf_augment_params *params,
                                                     rf_dataset **out);
+/** How rf_dataset_map_color_jitter() varies colours; 0 leaves a property as it is. */
+typedef struct rf_color_jitter_params {
+    /** Values are multiplied by a factor from 1 - brightness (at least 0) to 1 + brightness. */
+    float brightness;
+    float contrast;   /**< as brightness: a factor of the distance from the image's mean grey */
+    float saturation; /**< as brightness: a factor of the distance from the pixel's own grey */
+    float hue;        /**< a turn of the circle of colours by -hue to hue; up to 0.5, half of it */
+    float max_value;  /**< the value of white in f32 images. 0: 1 */
+    uint64_t reserved[4]; /**< zero: room for later fields */
+} rf_color_jitter_params;
+/**
+ * Varies the colours of component `index`, u8 or f32 [height, width, channels], which keeps its
+ * type (torchvision's ColorJitter, Keras' RandomColorJitter): brightness, contrast, saturation and
+ * hue, in this order, each by a number of its own. Values end at 0 and at white, and u8 is rounded
+ * at the end. Images have 1 to 4 channels: grey, or RGB; alpha stays. Grey is 0.299 R + 0.587 G +
+ * 0.114 B. The numbers are drawn as in rf_dataset_map_random(). Not for batches.
+ * @return RF_ERROR_INVALID_ARGUMENT for settings out of range, and for saturation or hue of images
+ *   without colours.
+ */
+RF_API RF_MUST_USE rf_result rf_dataset_map_color_jitter(const rf_dataset *in, uint32_t index,
+                                                         uint64_t seed,
+                                                         const rf_color_jitter_params *params,
+                                                         rf_dataset **out);
+/** The pixels outside of an image, with Keras' names. */
+typedef enum rf_fill_mode {
+    RF_FILL_CONSTANT, /**< k k k k | a b c d | k k k k, with a fill value k */
+    RF_FILL_NEAREST,  /**< a a a a | a b c d | d d d d */
+    RF_FILL_REFLECT,  /**< d c b a | a b c d | d c b a */
+    RF_FILL_WRAP,     /**< a b c d | a b c d | a b c d */
+} rf_fill_mode;
+/** How rf_dataset_map_affine() moves images; zeros leave them as they are. */
+typedef struct rf_affine_params {
+    float degrees;      /**< images are turned by -degrees to degrees, up to 360 */
+    float zoom[2];      /**< the least and the greatest enlargement, as 0.8 and 1.2; both 0: 1 */
+    float translate[2]; /**< parts of height and width by which images move at most, either way */
+    rf_fill_mode fill_mode; /**< where the image does not reach */
+    float fill_value;       /**< for ::RF_FILL_CONSTANT */
+    bool nearest;           /**< values of the nearest pixel, as for masks; else bilinear */
+    uint64_t reserved[4];   /**< zero: room for later fields */
+} rf_affine_params;
+/**
+ * Turns, enlarges and moves the images of component `index`, u8 or f32 [height, width, channels],
+ * about their centre (torchvision's RandomAffine; Keras' RandomRotation, RandomZoom and
+ * RandomTranslation). Size and type stay. A positive angle is against the clock. The angle, the
+ * enlargement and the two moves are drawn evenly, as in rf_dataset_map_random(). The same step with
+ * the same seed on another component moves that the same way, such as a mask of the image. Not for
+ * batches.
+ */
+RF_API RF_MUST_USE rf_result rf_dataset_map_affine(const rf_dataset *in, uint32_t index,
+                                                   uint64_t seed, const rf_affine_params *params,
+                                                   rf_dataset **out);
+/** How rf_dataset_map_erase() erases. NULL or zeroed: as in torchvision. */
+typedef struct rf_erase_params {
+    float probability;    /**< that an image loses a part. 0: 0.5 */
+    float area[2];        /**< least and greatest part of the image's area; both 0: 0.02 and 0.33 */
+    float ratio[2];       /**< least and greatest height by width; both 0: 0.3 and 3.3 */
+    float value;          /**< that the part gets */
+    uint64_t reserved[4]; /**< zero: room for later fields */
+} rf_erase_params;
+/**
+ * Erases a rectangle of the images of component `index`, u8 or f32 [height, width, channels], which
+ * keeps its type: random erasing (Zhong et al. 2017; torchvision's and Keras' RandomErasing). Area
+ * and logarithm of the ratio are drawn evenly, and again up to ten times where the rectangle is as
+ * high or as wide as the image; then its place. Cutout (DeVries and Taylor 2017) is a probability
+ * of 1, an area of one size and a ratio of 1. The numbers are drawn as in rf_dataset_map_random().
+ * Not for batches. `params` may be NULL.
+ */
+RF_API RF_MUST_USE rf_result rf_dataset_map_erase(const rf_dataset *in, uint32_t index,
+                                                  uint64_t seed, const rf_erase_params *params,
+                                                  rf_dataset **out);
+/** How rf_dataset_mixup() mixes. NULL or zeroed: as in Keras. */
+typedef struct rf_mixup_params {
+    double alpha;         /**< of the distribution Beta(alpha, alpha) of the parts. 0: 0.2 */
+    uint64_t reserved[4]; /**< zero: room for later fields */
+} rf_mixup_params;
+/**
+ * Mixes the examples of each batch in pairs (mixup, Zhang et al. 2017): row i of each component
+ * becomes part * row i + (1 - part) * row k. The rows k are the batch in another order, and each
+ * row has a part of its own. All components are f32: images as rf_dataset_map_scale_u8() makes
+ * them, labels as rf_dataset_map_one_hot() does. The numbers are drawn as in
+ * rf_dataset_map_random(). In a job each worker makes whole batches and uses its rows of them.
+ * `params` may be NULL.
+ * @return RF_ERROR_INVALID_ARGUMENT where elements are not batched, or a component is not f32.
+ */
+RF_API RF_MUST_USE rf_result rf_dataset_mixup(const rf_dataset *in, uint64_t seed,
+                                              const rf_mixup_params *params, rf_dataset **out);
 /**
  * Says in `*keep` whether an element stays. It follows the rules of ::rf_map_fn.
  */
@@ -289,8 +375,8 @@ RF_API RF_MUST_USE rf_result rf_dataset_ignore_errors(const rf_dataset *in, rf_i
                                                       rf_dataset **out);
 /**
  * How many elements the rf_dataset_ignore_errors() steps of this dataset and of its inputs have
- * left out so far, in all passes of all iterators. 0 for NULL.
- * Thread-safe.
+ * left out so far, in all passes of all iterators, and rf_csv_params::skip_damaged rows of tables.
+ * 0 for NULL. Thread-safe.
  */
 RF_API uint64_t rf_dataset_ignored_errors(const rf_dataset *dataset);
 /** Scales pixels to [0, 1]: component `index` (u8) becomes f32, divided by 255. */
@@ -400,6 +486,57 @@ RF_API RF_MUST_USE rf_result rf_dataset_zip(const rf_dataset *const *in, uint32_
  */
 RF_API RF_MUST_USE rf_result rf_dataset_concatenate(const rf_dataset *in, const rf_dataset *next,
                                                     rf_dataset **out);
+/** How rf_dataset_sample() chooses. NULL or zeroed: evenly, until all inputs are empty. */
+typedef struct rf_sample_params {
+    const double
+        *weights; /**< one for each input, not negative; read by the call. NULL: all the same */
+    uint64_t seed;
+    bool stop_on_empty;   /**< a pass ends where an input is drawn that has no more elements */
+    uint64_t reserved[4]; /**< zero: room for later fields */
+} rf_sample_params;
+/**
+ * Elements of several datasets, of which one is drawn for each element, by weight (tf.data's
+ * sample_from_datasets). Each input keeps its order. One that has ended is not drawn any more, or
+ * ends the pass. The draws depend on the seed, the pass and their number alone, so that a saved
+ * position goes on with the same ones; each pass has others.
+ *
+ * Elements are fetched by number where those of all inputs are; that takes 8 bytes for each.
+ * Otherwise they are read in order, as with rf_dataset_repeat() below: put it above, where passes
+ * are to be the same length. Their number is unknown (::RF_CARDINALITY_UNKNOWN) with
+ * `stop_on_empty`.
+ * @param in up to 65,535 datasets, each of which may be given more than once.
+ * @return RF_ERROR_INVALID_ARGUMENT when types or shapes of their components differ, or for weights
+ *   that are negative or all 0.
+ */
+RF_API RF_MUST_USE rf_result rf_dataset_sample(const rf_dataset *const *in, uint32_t num_in,
+                                               const rf_sample_params *params, rf_dataset **out);
+/** A component of the windows of rf_dataset_windows(). */
+typedef struct rf_window_part {
+    uint32_t component; /**< of the rows. One may be in several parts */
+    uint32_t length;    /**< rows, along a new dimension 0; 0: one row, without that dimension */
+    uint32_t offset;    /**< of the first of these rows from the beginning of the window */
+    uint32_t sampling_rate; /**< from one of these rows to the next; 0: 1 */
+    uint64_t reserved[4];   /**< zero: room for later fields */
+} rf_window_part;
+/** Windows for rf_dataset_windows(). `parts` are read by the call. */
+typedef struct rf_windows_params {
+    const rf_window_part *parts; /**< one for each component of a window */
+    uint32_t num_parts;          /**< 1 to RF_MAX_COMPONENTS */
+    uint32_t stride;             /**< from the beginning of a window to that of the next; 0: 1 */
+    uint64_t reserved[4];        /**< zero: room for later fields */
+} rf_windows_params;
+/**
+ * Windows of a table whose rows are in the order of time, each with what is to be foretold from it
+ * (Keras' timeseries_dataset_from_array). With the parts (component 0, length 24) and (component 1,
+ * offset 24) an element has 24 rows of component 0 and component 1 of the row that follows them. A
+ * window that the table has not all rows of is left out. Elements are fetched by number, so that a
+ * shuffle of all of them is a permutation. Tables that do not belong together get windows of their
+ * own, then rf_dataset_concatenate().
+ * @return RF_ERROR_INVALID_ARGUMENT where the rows are read in order, or where there are too few
+ *   for one window.
+ */
+RF_API RF_MUST_USE rf_result rf_dataset_windows(const rf_dataset *in,
+                                                const rf_windows_params *params, rf_dataset **out);
 /**
  * Makes a dataset of an element of the input, which is read-only and valid during the call. Like
  * the function of rf_dataset_map() it must be pure when the dataset is cached or the state of its
@@ -533,6 +670,27 @@ RF_API int64_t rf_dataset_cardinality(const rf_dataset *dataset);
  * the inputs of a step differ in it.
  */
 RF_API uint32_t rf_dataset_batch_size(const rf_dataset *dataset);
+/** The numbers that rf_dataset_moments() takes together. NULL or zeroed: by the last dimension. */
+typedef struct rf_moments_params {
+    uint32_t component;
+    /** One mean for each place along it, counting the batch as 0; negative counts from the last. 0
+     * (the batch): the last */
+    int32_t axis;
+    bool whole;           /**< one mean of all numbers instead, a scalar */
+    uint64_t reserved[4]; /**< zero: room for later fields */
+} rf_moments_params;
+/**
+ * Mean and (biased) variance of a component, u8, i32 or f32, over one pass of a dataset of elements
+ * or of batches: what Keras' Normalization.adapt() learns, for rf_layer_normalization(). They are
+ * gathered in double precision (Welford 1962). Blocking: reads the pass of epoch 0. Thread-safe.
+ * @param[out] mean f32 [size of the axis]; owned by the caller, who frees it with rf_array_free().
+ * @param[out] variance as `mean`
+ * @return RF_ERROR_INVALID_ARGUMENT for an axis that elements do not have, and for datasets that
+ * are empty or infinite. A failure of rf_iterator_next().
+ */
+RF_API RF_MUST_USE rf_result rf_dataset_moments(const rf_dataset *dataset,
+                                                const rf_moments_params *params, rf_array *mean,
+                                                rf_array *variance);
 
 /* ---- iteration ---- */
 

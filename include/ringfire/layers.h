@@ -122,6 +122,25 @@ typedef struct rf_batch_norm_params {
  */
 RF_API RF_MUST_USE rf_result rf_layer_batch_norm(const rf_batch_norm_params *params,
                                                  rf_layer **out);
+/** A normalization by known numbers. NULL or zeroed: as in Keras. */
+typedef struct rf_normalization_params {
+    int32_t axis; /**< of the channels; negative counts from the last. 0 (the batch): the last */
+    bool whole;   /**< one mean and one variance of all numbers instead (Keras' axis=None) */
+    bool invert;  /**< the other way round: y * deviation + mean */
+    /** f32, a number for each channel: those of rf_dataset_moments(), copied. NULL: 0 and 1, for a
+     * layer whose variables are loaded or assigned */
+    const rf_array *mean, *variance;
+    const char *name;
+    uint64_t reserved[8]; /**< zero: room for later fields */
+} rf_normalization_params;
+/**
+ * Normalization of inputs (Keras' Normalization): y = (x - mean) / max(sqrt(variance), 1e-7), for
+ * each channel; x [n, ...] with the channels along `axis`, y as x. Mean and variance are constants
+ * of the model, saved and exported with it: variables "mean" and "variance", which are not
+ * trainable (rf_model_state_variables()). `params` may be NULL.
+ */
+RF_API RF_MUST_USE rf_result rf_layer_normalization(const rf_normalization_params *params,
+                                                    rf_layer **out);
 /** A layer normalization. NULL or zeroed: as in Keras. */
 typedef struct rf_layer_norm_params {
     double epsilon;                          /**< added to variances. 0: 1e-3 */

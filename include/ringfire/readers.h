@@ -38,11 +38,14 @@ typedef struct rf_csv_params {
     uint32_t num_paths;
     uint32_t num_components;
     const rf_csv_component *components;
-    char separator;       /**< between columns; 0: a comma */
-    bool header;          /**< the first line of each file has the names of its columns */
-    bool fill_empty;      /**< an empty field has the value `fill_value`; else it is an error */
-    double fill_value;    /**< NaN is possible where all components are f32 */
-    uint64_t reserved[4]; /**< zero: room for later fields */
+    char separator;    /**< between columns; 0: a comma */
+    bool header;       /**< the first line of each file has the names of its columns */
+    bool fill_empty;   /**< an empty field has the value `fill_value`; else it is an error */
+    double fill_value; /**< NaN is possible where all components are f32 */
+    /** Rows with a mistake are left out, with a warning for each file, and counted
+     * (rf_dataset_ignored_errors()); else they are errors. */
+    bool skip_damaged;
+    uint64_t reserved[3]; /**< zero: room for later fields */
 } rf_csv_params;
 /**
  * The rows of CSV files (RFC 4180), one file after the other. Fields may be quoted, lines end with
@@ -197,6 +200,25 @@ RF_API RF_MUST_USE rf_result rf_dataset_from_tfrecord(const rf_tfrecord_params *
  * without libjpeg.
  */
 RF_API RF_MUST_USE rf_result rf_image_read(const char *path, uint32_t channels, rf_array *out);
+
+/** How rf_image_write() writes. NULL or zeroed: the defaults. */
+typedef struct rf_image_write_params {
+    int32_t quality;      /**< of JPEG, 1 to 100; 0: 95 */
+    uint64_t reserved[4]; /**< zero: room for later fields */
+} rf_image_write_params;
+/**
+ * Writes an image to a PNG or JPEG file, whichever the ending of its name says: .png, .jpg or
+ * .jpeg, in any case. A file of that name is replaced at once, when all has been written.
+ * @param image u8, or f32 from 0 to 1, which is rounded and ends there; [height, width] or [height,
+ *   width, channels] with 1 (grey), 2 (grey and alpha), 3 (RGB) or 4 (RGB and alpha) channels. JPEG
+ *   has no alpha: 1 or 3.
+ * @param params may be NULL
+ * @return RF_ERROR_INVALID_ARGUMENT for another ending, type or shape, or a value that is no
+ * number; RF_ERROR_IO with the file; RF_ERROR_UNSUPPORTED for JPEG where the library was built
+ * without libjpeg.
+ */
+RF_API RF_MUST_USE rf_result rf_image_write(const char *path, const rf_array *image,
+                                            const rf_image_write_params *params);
 
 /** Images for rf_dataset_from_image_directory(). */
 typedef struct rf_image_directory_params {

@@ -14,6 +14,7 @@
 #include <ringfire/device.h>
 #include <ringfire/device_data.h>
 #include <ringfire/events.h>
+#include <ringfire/gguf.h>
 #include <ringfire/interchange.h>
 #include <ringfire/layers.h>
 #include <ringfire/metrics.h>

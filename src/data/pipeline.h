@@ -37,6 +37,8 @@ typedef struct rf_dataset_kind {
      * has. */
     rf_result (*select_files)(const rf_dataset *dataset, uint32_t first, uint32_t step, rf_dataset **out);
     uint64_t (*file_examples)(const rf_dataset *dataset, uint32_t file);
+    /* How many elements the step itself has left out because they cannot be made; NULL: none ever. */
+    uint64_t (*left_out)(const rf_dataset *dataset);
     bool keeps_elements;  /* elements are remembered (cache): what comes from below must not change */
     bool opens_own_input; /* the stage opens its input itself (repeat, prefetch, cache) */
 } rf_dataset_kind;
@@ -80,6 +82,7 @@ void rf_dataset_free_data(rf_dataset *dataset);
 /* `open` of steps without a private part that read in order, whatever their input is. */
 rf_result rf_stage_open_in_order(rf_stage *stage);
 
+rf_result rf_dataset_is_indexed(const rf_dataset *dataset, bool *indexed);
 rf_result rf_stage_open(const rf_dataset *dataset, uint64_t epoch, rf_stage **out);
 void rf_stage_close(rf_stage **stage);
 rf_result rf_stage_next(rf_stage *stage, const rf_element **out);
@@ -101,6 +104,9 @@ rf_result rf_stage_pass_over_input(rf_stage *stage);
 rf_result rf_dataset_derive(const rf_dataset *input, const rf_dataset_kind *kind, rf_dataset **out);
 /* The same with `data` of so many bytes, zeros. */
 rf_result rf_dataset_derive_with(const rf_dataset *input, const rf_dataset_kind *kind, size_t size, rf_dataset **out);
+/* As rf_dataset_map_random(), where `user` is a copy of `size` bytes of settings. */
+rf_result rf_dataset_derive_random(const rf_dataset *input, rf_random_map_fn fn, const void *settings, size_t size,
+                                   uint64_t seed, const rf_element_spec *spec, rf_dataset **out);
 rf_result rf_dataset_new(const rf_dataset_kind *kind, const rf_element_spec *spec, rf_dataset **out);
 rf_dataset *rf_dataset_retain(const rf_dataset *dataset);
 /* Whether this is an iterator over the dataset that has not been destroyed. Reads nothing of the iterator. */
@@ -147,6 +153,7 @@ extern const rf_dataset_kind rf_dataset_kind_arrays, rf_dataset_kind_generator, 
     rf_dataset_kind_random_map, rf_dataset_kind_filter, rf_dataset_kind_token_windows, rf_dataset_kind_zip,
     rf_dataset_kind_concatenate, rf_dataset_kind_unbatch, rf_dataset_kind_padded_batch, rf_dataset_kind_images,
     rf_dataset_kind_flat_map, rf_dataset_kind_interleave, rf_dataset_kind_tfrecord, rf_dataset_kind_text_lines,
-    rf_dataset_kind_gettext, rf_dataset_kind_negatives, rf_dataset_kind_ignore_errors, rf_dataset_kind_first_pass;
+    rf_dataset_kind_gettext, rf_dataset_kind_negatives, rf_dataset_kind_ignore_errors, rf_dataset_kind_first_pass,
+    rf_dataset_kind_sample, rf_dataset_kind_windows;
 
 #endif

@@ -242,15 +242,6 @@ static const rf_dataset *find_batch(const rf_dataset *d)
     return d && d->kind == &rf_dataset_kind_batch ? d : NULL;
 }
 
-static rf_result is_indexed(const rf_dataset *d, bool *indexed)
-{
-    rf_stage *stage;
-    RF_TRY(rf_stage_open(d, 0, &stage));
-    *indexed = stage->indexed;
-    rf_stage_close(&stage);
-    return RF_OK;
-}
-
 static rf_result make_step(const rf_dataset *like, const rf_dataset *input, slice_kind kind,
                            const rf_slice_params *params, rf_dataset **out)
 {
@@ -299,7 +290,7 @@ static rf_result slice_by_example(const rf_dataset *in, const rf_slice_params *p
 {
     const rf_dataset *batch = find_batch(in);
     bool indexed = false;
-    if (batch) RF_TRY(is_indexed(batch->input, &indexed));
+    if (batch) RF_TRY(rf_dataset_is_indexed(batch->input, &indexed));
     if (!indexed) {
         RF_TRY(make_step(in, in, SLICE_VIEW, params, step));
         *out = rf_dataset_retain(*step);

@@ -108,3 +108,12 @@ void rf_stage_take_input(rf_stage *stage)
 {
     stage->pending = NULL;
 }
+
+rf_result rf_dataset_is_indexed(const rf_dataset *dataset, bool *indexed)
+{
+    rf_stage *stage;
+    RF_TRY(rf_stage_open(dataset, 0, &stage));
+    *indexed = stage->indexed;
+    rf_stage_close(&stage);
+    return RF_OK;
+}

@@ -7,6 +7,8 @@
 
 #include "../support/apply.h"
 #include "../support/expect.h"
+#include "base/error.h"
+#include "data/slice.h"
 #include <ringfire/dataset.h>
 
 enum { MOST_NUMBERS = 4096 };
@@ -37,6 +39,11 @@ static inline rf_dataset *count_in_order(int32_t first, int32_t count)
     rf_dataset *d = count_from(first, count);
     APPLY(d, rf_dataset_filter(d, keep_all, NULL, &applied_));
     return d;
+}
+
+static inline rf_dataset *source(bool in_order, int32_t first, int32_t count)
+{
+    return in_order ? count_in_order(first, count) : count_from(first, count);
 }
 
 /* Adds a random number of thousands to a number. */
@@ -126,6 +133,57 @@ static inline void halve(const void *user, uint32_t rows, uint32_t *counts)
     (void)user;
     counts[0] = rows / 2;
     counts[1] = rows - rows / 2;
+}
+
+/* Two workers' rows together are the batches of one. Destroys the dataset. */
+static inline void expect_rows_of_two_workers(rf_dataset *whole)
+{
+    rf_dataset *part[2];
+    rf_iterator *it, *mine[2];
+    OK(rf_iterator_create(whole, 1, &it));
+    for (uint32_t w = 0; w < 2; w++) {
+        OK(rf_dataset_slice(whole, &(rf_slice_params){ .worker = w, .num_workers = 2, .split = halve }, &part[w]));
+        OK(rf_iterator_create(part[w], 1, &mine[w]));
+    }
+    const rf_element *all, *e;
+    while (rf_iterator_next(it, &all) == RF_OK) {
+        const int32_t *values = all->component[0].data;
+        int64_t at = 0;
+        for (int w = 0; w < 2; w++) {
+            OK(rf_iterator_next(mine[w], &e));
+            assert_int_equal(e->global_rows, all->component[0].shape.dim[0]);
+            assert_int_equal(e->first_row, at);
+            const size_t bytes = (size_t)e->component[0].shape.dim[0] * sizeof(int32_t);
+            if (bytes) assert_memory_equal(e->component[0].data, values + at, bytes);
+            at += e->component[0].shape.dim[0];
+        }
+        assert_int_equal(at, e->global_rows);
+    }
+    for (int w = 0; w < 2; w++) {
+        assert_int_equal(rf_iterator_next(mine[w], &e), RF_END);
+        rf_iterator_destroy(&mine[w]);
+        rf_dataset_destroy(&part[w]);
+    }
+    rf_iterator_destroy(&it);
+    rf_dataset_destroy(&whole);
+}
+
+/* A step that fails once at one element. */
+typedef struct stumble {
+    int32_t at;
+    bool over;
+} stumble;
+
+static inline rf_result fail_once(void *user, const rf_element *in, rf_element *out)
+{
+    stumble *s = user;
+    const int32_t value = *(const int32_t *)in->component[0].data;
+    if (value == s->at && !s->over) {
+        s->over = true;
+        return RF_FAIL(RF_ERROR_IO, "disk on fire");
+    }
+    *(int32_t *)out->component[0].data = value;
+    return RF_OK;
 }
 
 /* A position in one of them means nothing in the other. Destroys both. */

@@ -6,11 +6,6 @@
 #include "data/slice.h"
 #include "tests/room.h"
 
-static rf_dataset *source(bool in_order, int32_t first, int32_t count)
-{
-    return in_order ? count_in_order(first, count) : count_from(first, count);
-}
-
 static rf_dataset *zipped(bool a_in_order, int32_t a, bool b_in_order, int32_t b)
 {
     rf_dataset *both[] = { source(a_in_order, 0, a), source(b_in_order, 100, b) }, *out;
@@ -183,24 +178,6 @@ TEST(test_unbatch_of_batches_of_batches)
     rf_dataset_destroy(&d);
 }
 
-/* A step that fails once at one element. */
-typedef struct stumble {
-    int32_t at;
-    bool over;
-} stumble;
-
-static rf_result fail_once(void *user, const rf_element *in, rf_element *out)
-{
-    stumble *s = user;
-    const int32_t value = *(const int32_t *)in->component[0].data;
-    if (value == s->at && !s->over) {
-        s->over = true;
-        return RF_FAIL(RF_ERROR_IO, "disk on fire");
-    }
-    *(int32_t *)out->component[0].data = value;
-    return RF_OK;
-}
-
 /* An element that the other input gave already is not lost when one fails. */
 TEST(test_failures_lose_no_element)
 {
@@ -358,35 +335,9 @@ TEST(test_cache_and_shards)
 TEST(test_rows_of_two_workers)
 {
     for (int which = 0; which < PIPELINES; which++) {
-        rf_dataset *whole = pipeline(which), *part[2];
+        rf_dataset *whole = pipeline(which);
         if (which < 6) APPLY(whole, rf_dataset_batch(whole, 4, RF_REMAINDER_KEEP, &applied_));
-        rf_iterator *it, *mine[2];
-        OK(rf_iterator_create(whole, 1, &it));
-        for (uint32_t w = 0; w < 2; w++) {
-            OK(rf_dataset_slice(whole, &(rf_slice_params){ .worker = w, .num_workers = 2, .split = halve }, &part[w]));
-            OK(rf_iterator_create(part[w], 1, &mine[w]));
-        }
-        const rf_element *all, *e;
-        while (rf_iterator_next(it, &all) == RF_OK) {
-            const int32_t *values = all->component[0].data;
-            int64_t at = 0;
-            for (int w = 0; w < 2; w++) {
-                OK(rf_iterator_next(mine[w], &e));
-                assert_int_equal(e->global_rows, all->component[0].shape.dim[0]);
-                assert_int_equal(e->first_row, at);
-                const size_t bytes = (size_t)e->component[0].shape.dim[0] * sizeof(int32_t);
-                if (bytes) assert_memory_equal(e->component[0].data, values + at, bytes);
-                at += e->component[0].shape.dim[0];
-            }
-            assert_int_equal(at, e->global_rows);
-        }
-        for (int w = 0; w < 2; w++) {
-            assert_int_equal(rf_iterator_next(mine[w], &e), RF_END);
-            rf_iterator_destroy(&mine[w]);
-            rf_dataset_destroy(&part[w]);
-        }
-        rf_iterator_destroy(&it);
-        rf_dataset_destroy(&whole);
+        expect_rows_of_two_workers(whole);
     }
 }
 

@@ -349,6 +349,53 @@ static rf_dataset *parts(const char *const names[3])
     return d;
 }
 
+/* Rows with a mistake are left out, each alone, and counted. */
+TEST(test_damaged_rows)
+{
+    const rf_csv_component components[] = { { .dtype = RF_I32, .num_columns = 1 },
+                                            { .dtype = RF_F32, .num_columns = 1, .first_column = 1 } };
+    const rf_csv_params p = { .header = true, .components = components, .num_components = 2, .skip_damaged = true };
+    static const struct {
+        const char *text;
+        int rows, damaged;
+        float first[4]; /* of each row that is read */
+    } cases[] = {
+        { "a,b\n1,2\n2,3\n", 2, 0, { 1, 2 } },
+        { "a,b\n1,2\nx,3\n3,4\n", 2, 1, { 1, 3 } },
+        { "a,b\n1,\n2,3\n3,y", 1, 2, { 2 } },
+        { "a,b\n1,2,3\n2\n3,4\n\n4,5\n", 2, 2, { 3, 4 } },
+        { "a,b\n1,2\n\"2\" x,3\n3,4\n", 2, 1, { 1, 3 } },
+        { "a,b\r\n1,2\r\n\"2,3\r\n3,4\r\n4,5", 3, 1, { 1, 3, 4 } }, /* a quote that does not end */
+        { "a,b\nx,y\n99999999999,1\n", 0, 2, { 0 } },
+        { "a,b\n1,2\n\"x\ny\",3\n3,4\n", 2, 1, { 1, 3 } }, /* a row of two lines */
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        rf_dataset *d;
+        OK(read_table(cases[i].text, p, &d));
+        assert_int_equal(rf_dataset_cardinality(d), cases[i].rows);
+        expect_values(d, 0, cases[i].first, cases[i].rows);
+        APPLY(d, rf_dataset_batch(d, 2, RF_REMAINDER_KEEP, &applied_));
+        assert_int_equal(rf_dataset_ignored_errors(d), cases[i].damaged);
+        rf_dataset_destroy(&d);
+    }
+    /* Several files: each is read twice and counted once; a worker counts those of its own. */
+    const char *paths[] = { write_table("one.csv", cases[1].text), write_table("two.csv", cases[2].text) };
+    rf_csv_params both = p;
+    both.paths = paths;
+    both.num_paths = 2;
+    rf_dataset *d;
+    OK(rf_dataset_from_csv(&both, &d));
+    expect_values(d, 1, (const float[]){ 2, 4, 3 }, 3);
+    assert_int_equal(rf_dataset_ignored_errors(d), 3);
+    APPLY(d, rf_dataset_batch(d, 2, RF_REMAINDER_KEEP, &applied_));
+    const rf_slice_params second = { .worker = 1, .num_workers = 2, .split = halve, .by_file = true };
+    APPLY(d, rf_dataset_slice(d, &second, &applied_));
+    assert_int_equal(rf_dataset_ignored_errors(d), 2);
+    rf_dataset_destroy(&d);
+    /* Columns that are not there concern all rows. */
+    FAILS(read_table("a\n1\n", p, &d), RF_ERROR_CORRUPT_DATA, "there is no column 1");
+}
+
 TEST(test_files)
 {
     int32_t n[MOST_NUMBERS];

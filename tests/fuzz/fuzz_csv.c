@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Tables: whatever the file holds, it is read or refused in one line. The first byte says what is asked for: a header
- * and columns by name, another separator, a value for empty fields. */
+ * and columns by name, another separator, a value for empty fields, rows
+ * with a mistake left out. */
 #include <string.h>
 
 #include "base/error.h"
@@ -22,11 +23,13 @@ FUZZ_TARGET(csv)
                                    .separator = data[0] & 2 ? ';' : 0,
                                    .header = header,
                                    .fill_empty = data[0] & 4,
+                                   .skip_damaged = data[0] & 16,
                                    .fill_value = -1 };
     rf_csv_plan plan;
     rf_array arrays[RF_MAX_COMPONENTS] = { 0 };
     PROMISE(rf_csv_plan_make(&params, &plan) == RF_OK);
-    const rf_result r = rf_csv_decode("csv", data + 1, size - 1, &plan, arrays);
+    rf_csv_damage damage;
+    const rf_result r = rf_csv_decode("csv", data + 1, size - 1, &plan, arrays, &damage);
     if (r < 0) {
         PROMISE((r == RF_ERROR_CORRUPT_DATA || r == RF_ERROR_UNSUPPORTED) &&
                 strncmp(rf_error_message(), "csv:", 4) == 0);

@@ -26,7 +26,12 @@ FUZZ_TARGET(reviews)
     rf_text_lines *lines;
     reviews r, tail;
     uint64_t line;
-    PROMISE(rf_text_lines_new(&lines) == RF_OK && rf_text_lines_append(lines, (const char *)data, size) == RF_OK);
+    PROMISE(rf_text_lines_new(&lines) == RF_OK);
+    if (rf_text_lines_append(lines, (const char *)data, size) < 0) { /* UTF-16, or compressed */
+        PROMISE(rf_error_message()[0]);
+        rf_text_lines_destroy(&lines);
+        return 0;
+    }
     const uint64_t count = rf_text_lines_count(lines);
     const char *problem = reviews_take(lines, &r, &line);
     PROMISE(!problem || (problem[0] && line <= count && !r.texts && !r.labels && !r.lines && r.count == 0));

@@ -6,7 +6,6 @@ import struct
 import tempfile
 import threading
 import unittest
-import zlib
 
 import numpy as np
 
@@ -126,6 +125,70 @@ class Steps(unittest.TestCase):
         self.assertLessEqual(next(varied.as_numpy_iterator())[0].max(), 1)
 
 
+    def test_varied_images(self):
+        pixels = np.random.default_rng(1).integers(0, 256, (6, 8, 9, 3)).astype(np.uint8)
+        images = Dataset.from_tensor_slices((pixels, pixels))
+        for varied in (images.map_color_jitter(0, 1, 0.5, 0.5, 0.5, 0.2),
+                       images.map_affine(0, 1, 30, (0.8, 1.2), (0.1, 0.1), "reflect"),
+                       images.map_erase(0, 1, probability=1, area=(0.1, 0.1), ratio=(1, 1))):
+            made = list(varied.as_numpy_iterator())
+            again = next(varied.as_numpy_iterator())  # of another pass
+            for i, (image, original) in enumerate(made):
+                self.assertEqual((image.dtype, image.shape), (np.uint8, (8, 9, 3)))
+                self.assertTrue((image != pixels[i]).any())
+                np.testing.assert_array_equal(original, pixels[i])
+            self.assertTrue((again[0] != made[0][0]).any())
+        both = images.map_affine(0, 7, 90, interpolation="nearest").map_affine(
+            1, 7, 90, interpolation="nearest")
+        for image, mask in both.as_numpy_iterator():
+            np.testing.assert_array_equal(image, mask)
+        with self.assertRaisesRegex(ValueError, "fill_mode='mirror' is none of constant, nearest"):
+            images.map_affine(fill_mode="mirror")
+        with self.assertRaisesRegex(rf.InvalidArgumentError, "hue is 0.7"):
+            images.map_color_jitter(hue=0.7)
+
+    def test_mixup(self):
+        rows = Dataset.from_tensor_slices((np.arange(8, dtype=np.float32),
+                                           np.eye(8, dtype=np.float32))).batch(4)
+        for images, labels in rows.mixup(alpha=1, seed=3).as_numpy_iterator():
+            np.testing.assert_allclose(labels.sum(1), 1, atol=1e-6)
+            np.testing.assert_allclose(images, labels @ np.arange(8), atol=1e-5)
+
+    def test_sample_from_datasets(self):
+        sources = [Dataset.range(30), Dataset.range(100, 110)]
+        mixed = Dataset.sample_from_datasets(sources, [3, 1], seed=2)
+        self.assertEqual(sorted(numbers(mixed)), [*range(30), *range(100, 110)])
+        endless = Dataset.sample_from_datasets([d.repeat() for d in sources], [0.0, 1.0])
+        self.assertEqual(numbers(endless.take(12)), [*range(100, 110), 100, 101])
+        ends = Dataset.sample_from_datasets(sources, stop_on_empty_dataset=True)
+        self.assertLess(len(numbers(ends)), 40)
+        with self.assertRaisesRegex(ValueError, "1 weights for 2 datasets"):
+            Dataset.sample_from_datasets(sources, [1.0])
+
+    def test_table_windows(self):
+        rows = Dataset.from_tensor_slices((np.arange(10), np.arange(10) * 10))
+        made = rows.table_windows([data.WindowPart(0, 3, sampling_rate=2),
+                                   data.WindowPart(1, offset=5)], stride=2)
+        self.assertEqual([(a.tolist(), int(b)) for a, b in made.as_numpy_iterator()],
+                         [([0, 2, 4], 50), ([2, 4, 6], 70), ([4, 6, 8], 90)])
+        series = rf.keras.utils.timeseries_dataset_from_array
+        table = np.arange(20, dtype=np.float32)
+        x, y = next(series(table[:-5], table[5:], 5, sequence_stride=3,
+                           batch_size=4).as_numpy_iterator())
+        self.assertEqual((x[:, 0].tolist(), y.tolist()), ([0, 3, 6, 9], [5, 8, 11, 14]))
+        alone = list(series(table, None, 6, batch_size=None, start_index=10).as_numpy_iterator())
+        self.assertEqual([w[0] for w in alone], [10, 11, 12, 13, 14])
+
+    def test_moments(self):
+        x = np.random.default_rng(0).normal(3, 2, (40, 5, 2)).astype(np.float32)
+        dataset = Dataset.from_tensor_slices(x)
+        for source in (dataset, dataset.batch(7)):
+            for axis, over in ((-1, (0, 1)), (1, (0, 2)), (None, None)):
+                mean, variance = source.moments(axis=axis)
+                np.testing.assert_allclose(mean, x.mean(over), rtol=1e-5)
+                np.testing.assert_allclose(variance, x.var(over), rtol=1e-5)
+
+
 class Functions(unittest.TestCase):
     def test_map(self):
         dataset = Dataset.from_tensor_slices(([1.0, 2.0], [3, 4]))
@@ -224,6 +287,8 @@ class Files(unittest.TestCase):
                          [([1, 2], 0), ([-1, 4], 1)])
         with self.assertRaisesRegex(rf.Error, "a.csv.gz:3: column 0"):
             list(data.csv(self.path("a.csv.gz"), data.Columns(["x"])))
+        kept = data.csv(self.path("a.csv.gz"), data.Columns(["x"]), skip_damaged=True)
+        self.assertEqual((len(kept), kept.ignored_errors), (1, 1))
 
     def test_lines(self):
         with open(self.path("a.txt"), "w") as file:
@@ -294,19 +359,9 @@ class Files(unittest.TestCase):
                          [([0.5, 2], 3, 9), ([1.5, 2], 4, 9)])
 
     def test_images(self):
-        def png(grey):
-            def chunk(kind, payload):
-                return (struct.pack(">I", len(payload)) + kind + payload
-                        + struct.pack(">I", zlib.crc32(kind + payload)))
-
-            return (b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">2I5B", 2, 2, 8, 0, 0, 0, 0))
-                    + chunk(b"IDAT", zlib.compress((b"\0" + bytes([grey] * 2)) * 2))
-                    + chunk(b"IEND", b""))
-
         for kind, grey in (("cat", 10), ("dog", 200)):
             os.mkdir(self.path(kind))
-            with open(os.path.join(self.path(kind), "1.png"), "wb") as file:
-                file.write(png(grey))
+            data.write_image(self.path(kind + "/1.png"), np.full((2, 2, 1), grey, np.uint8))
         root = os.path.dirname(self.path("cat"))
         images = rf.keras.utils.image_dataset_from_directory(
             root, "grayscale", batch_size=2, image_size=None, shuffle=False)
@@ -314,6 +369,8 @@ class Files(unittest.TestCase):
         pixels, labels = next(images.as_numpy_iterator())
         self.assertEqual((pixels[:, 0, 0, 0].tolist(), labels.tolist()), ([10, 200], [0, 1]))
         self.assertEqual(data.read_image(self.path("dog/1.png")).shape, (2, 2, 1))
+        with self.assertRaisesRegex(rf.InvalidArgumentError, "ends with neither .png nor .jpg"):
+            data.write_image(self.path("1.gif"), np.zeros((2, 2), np.float32))
 
     def test_mnist(self):
         if not os.path.isdir("/usr/share/datasets/fashion-mnist"):

@@ -38,6 +38,7 @@ LAYERS = [
     (lambda: BatchNormalization(-1, 0.9, 1e-4, True, True, "ones", "zeros", "l2", "l2", False, 2,
                                 name="n5"), IMAGE, IMAGE),
     (lambda: BatchNormalization(synchronized=True), ROW, ROW),
+    (lambda: Normalization(-1, [0.0, 1, 2, 3], [1.0, 2, 3, 4], True, name="n13"), IMAGE, IMAGE),
     (lambda: LayerNormalization(1e-5, True, True, "ones", "zeros", name="n6"), STEPS, STEPS),
     (lambda: RMSNormalization(1e-5, True, "zeros", name="n7"), STEPS, STEPS),
     (lambda: RMSNormalization(unit_offset=True), ROW, ROW),
@@ -345,6 +346,29 @@ class Plain(unittest.TestCase):
         moving = {v.name.split("/")[-1]: v.numpy() for v in layer.non_trainable_variables}
         np.testing.assert_allclose(moving["moving_mean"], mean / 2, atol=1e-5)
         np.testing.assert_allclose(moving["moving_variance"], variance / 2 + 0.5, atol=1e-5)
+
+    def test_normalization(self):
+        x = values(50, *STEPS) * [1, 2, 3, 4] + [10, 20, 30, 40]
+        x = x.astype(np.float32)
+        wanted = (x - x.mean((0, 1))) / x.std((0, 1))
+        learned, given = Normalization(), Normalization(mean=x.mean((0, 1)), variance=x.var((0, 1)))
+        learned.adapt(x)
+        inverse = Normalization(invert=True)
+        inverse.adapt(rf.data.Dataset.from_tensor_slices((x, x)).batch(7), index=1)
+        for layer in (learned, given):
+            np.testing.assert_allclose(layer(x).numpy(), wanted, atol=1e-4)
+        np.testing.assert_allclose(inverse(wanted.astype(np.float32)).numpy(), x, atol=1e-3)
+        whole = Normalization(None)
+        model = keras.Sequential([keras.Input(STEPS), whole])
+        np.testing.assert_array_equal(model.predict(x, verbose=0), x)
+        whole.adapt(x)  # what a model has already
+        np.testing.assert_allclose(model.predict(x, verbose=0), (x - x.mean()) / x.std(),
+                                   atol=1e-4)
+        self.assertEqual([v.name.split("/")[-1] for v in whole.non_trainable_variables],
+                         ["mean", "variance"])
+        self.assertEqual(whole.trainable_variables, [])
+        with self.assertRaisesRegex(ValueError, "give mean and variance, or neither"):
+            Normalization(mean=[1.0])
 
     def test_images_and_sequences(self):
         for layer, shape, expected in (

@@ -105,7 +105,7 @@ static rf_tensor measured(rf_trace *t, int which, rf_tensor labels, rf_tensor pr
 }
 
 static rf_model *model;
-enum { DENSE, CONV1D, CONV2D, STEPS, ATTENTION, LAYER_NORM, GROUP_NORM, SINES, GRU, BATCH_NORM, NUM_LAYERS };
+enum { DENSE, CONV1D, CONV2D, STEPS, ATTENTION, LAYER_NORM, GROUP_NORM, SINES, GRU, BATCH_NORM, KNOWN, NUM_LAYERS };
 static rf_layer *layers[NUM_LAYERS];
 
 static rf_tensor layered(rf_trace *t, int which, rf_tensor x)
@@ -339,7 +339,8 @@ static rf_tensor layered(rf_trace *t, int which, rf_tensor x)
     ROW(layer, group_norm, "nhwc", "c", 1, layered(t, GROUP_NORM, x[0]))                                               \
     ROW(layer, sines, "abc", "bc", 1, layered(t, SINES, x[0]))                                                         \
     ROW(layer, gru, "abc", "c", 1, layered(t, GRU, x[0]))                                                              \
-    ROW(layer, batch_norm, "nhwc", "c", 1, layered(t, BATCH_NORM, x[0]))
+    ROW(layer, batch_norm, "nhwc", "c", 1, layered(t, BATCH_NORM, x[0]))                                               \
+    ROW(layer, normalization, "nhwc", "c", 1, layered(t, KNOWN, x[0]))
 
 #define ROW(function, variant, operands, refused, order, expression)                                                   \
     static rf_tensor function##_##variant(rf_trace *t, const rf_tensor *x)                                             \
@@ -372,6 +373,7 @@ static void make_layers(void)
     OK(rf_layer_sine_position_encoding(0, &layers[SINES]));
     OK(rf_layer_rnn(&(rf_rnn_layer_params){ .kind = RF_RNN_GRU, .units = 2, .return_sequences = true }, &layers[GRU]));
     OK(rf_layer_batch_norm(NULL, &layers[BATCH_NORM]));
+    OK(rf_layer_normalization(NULL, &layers[KNOWN]));
 }
 
 static rf_result apply_nothing(rf_trace *t, rf_model *m, const rf_tensor *in, rf_tensor *out, rf_mode mode, void *user)

@@ -225,6 +225,76 @@ TEST(datasets_of_elements)
     expect_first(&rows, 0, RF_SHAPE(2));
 }
 
+static rf_result cut_windows(const rf_dataset *table, rf_dataset **out)
+{
+    rf_dataset *windows, *shuffled;
+    const rf_window_part parts[] = {
+        { .component = 0, .length = 24 }, /* 24 rows: f32 [24, 3] */
+        { .component = 1, .offset = 24 }, /* of the row that follows them: a scalar */
+    };
+    const rf_windows_params day = { .parts = parts, .num_parts = 2 };
+    TRY(rf_dataset_windows(table, &day, &windows));
+    TRY(rf_dataset_shuffle(windows, (uint64_t)rf_dataset_cardinality(windows), 1, RF_SHUFFLE_EACH_PASS, &shuffled));
+    rf_dataset_destroy(&windows);
+    *out = shuffled;
+    return RF_OK;
+}
+
+static rf_result learn_layer(const rf_dataset *train, rf_layer **layers)
+{
+    rf_array mean, variance;
+    TRY(rf_dataset_moments(train, NULL, &mean, &variance));
+    const rf_normalization_params learned = { .mean = &mean, .variance = &variance };
+    TRY(rf_layer_normalization(&learned, &layers[0]));
+    rf_array_free(&mean);
+    rf_array_free(&variance);
+    return RF_OK;
+}
+
+static rf_result mix_sources(const rf_dataset *common, const rf_dataset *rare, rf_dataset **out)
+{
+    rf_dataset *mixed;
+    const rf_dataset *const sources[] = { common, rare };
+    static const double shares[] = { 0.75, 0.25 };
+    const rf_sample_params mix = { .weights = shares, .seed = 1, .stop_on_empty = true };
+    TRY(rf_dataset_sample(sources, 2, &mix, &mixed));
+    *out = mixed;
+    return RF_OK;
+}
+
+TEST(measurements)
+{
+    float features[30 * 3];
+    int32_t labels[30];
+    for (int i = 0; i < 90; i++) features[i] = (float)i;
+    for (int i = 0; i < 30; i++) labels[i] = i;
+    const rf_array arrays[] = { array_f32(RF_SHAPE(30, 3), features), array_i32(RF_SHAPE(30), labels) };
+    rf_dataset *table, *windows, *mixed;
+    rf_layer *layer;
+    OK(rf_dataset_from_arrays(&(rf_dataset_arrays_params){ .arrays = arrays, .num_arrays = 2 }, &table));
+    OK(cut_windows(table, &windows));
+    assert_int_equal(rf_dataset_cardinality(windows), 6);
+    expect_first(&windows, 0, RF_SHAPE(24, 3));
+    OK(learn_layer(table, &layer));
+    rf_layer_destroy(&layer);
+    OK(mix_sources(table, table, &mixed));
+    expect_first(&mixed, 0, RF_SHAPE(3));
+    rf_dataset_destroy(&table);
+}
+
+static rf_result vary_images(const rf_dataset *images, rf_dataset **out)
+{
+    rf_dataset *colored, *moved, *erased;
+    const rf_color_jitter_params color = { .brightness = 0.2f, .contrast = 0.2f, .saturation = 0.2f, .hue = 0.05f };
+    const rf_affine_params affine = { .degrees = 10, .zoom = { 0.9f, 1.1f }, .fill_mode = RF_FILL_REFLECT };
+    TRY(rf_dataset_map_color_jitter(images, 0, 1, &color, &colored));
+    TRY(rf_dataset_map_affine(colored, 0, 1, &affine, &moved));
+    TRY(rf_dataset_map_erase(moved, 0, 1, NULL, &erased));
+    forget(colored, moved, NULL);
+    *out = erased;
+    return RF_OK;
+}
+
 static rf_result read_images(rf_dataset **out)
 {
     rf_dataset *images, *shuffled, *scaled, *batches, *ahead;
@@ -264,6 +334,9 @@ TEST(images)
     rf_dataset_destroy(&found);
     const rf_image_directory_params flowers = { .directory = "flowers", .height = 180, .width = 180 };
     OK(rf_dataset_from_image_directory(&flowers, &found));
+    rf_dataset *varied;
+    OK(vary_images(found, &varied));
+    rf_dataset_destroy(&varied);
     OK(read_good_images(found, &good));
     OK(rf_iterator_create(good, 0, &iterator));
     assert_int_equal(rf_iterator_next(iterator, &element), RF_END);

@@ -243,6 +243,12 @@ static void single_layers(rf_strategy *strategy)
     OK(rf_model_create_sequential(strategy, &layer, 1, &image, &model));
     list_predictions(model, "nothing.onnx", RF_SHAPE(2, 4, 4, 2), "\"Identity\":1");
     rf_model_destroy(&model);
+    float mean[] = { 3, -1 }, variance[] = { 4, 0.25f };
+    const rf_array means = array_f32(RF_SHAPE(2), mean), variances = array_f32(RF_SHAPE(2), variance);
+    OK(rf_layer_normalization(&(rf_normalization_params){ .mean = &means, .variance = &variances }, &layer));
+    OK(rf_model_create_sequential(strategy, &layer, 1, &image, &model));
+    list_predictions(model, "normalization.onnx", RF_SHAPE(2, 4, 4, 2), "\"Sub\":1,\"Div\":1");
+    rf_model_destroy(&model);
     OK(rf_layer_conv2d(&(rf_conv2d_layer_params){ .filters = 3, .kernel_size = { 2 } }, &layer));
     OK(rf_model_create_sequential(strategy, &layer, 1, &image, &model));
     list_predictions(model, "image.onnx", RF_SHAPE(2, 4, 4, 2), "\"Transpose\":2,\"Conv\":1,\"Add\":0");

@@ -554,6 +554,17 @@ static void others_refuse_zero(rf_strategy *strategy)
             rf_dataset_split(arrays, &(rf_split_params){ .fraction = zero }, &first, &second));
     REFUSED("rf_augment_params.deviation",
             rf_dataset_map_augment(arrays, 0, 1, &(rf_augment_params){ .deviation = { RF_ZERO } }, &first));
+    REFUSED("rf_color_jitter_params.max_value",
+            rf_dataset_map_color_jitter(arrays, 0, 1, &(rf_color_jitter_params){ .max_value = RF_ZERO }, &first));
+    REFUSED("rf_affine_params.zoom",
+            rf_dataset_map_affine(arrays, 0, 1, &(rf_affine_params){ .zoom = { RF_ZERO, 1 } }, &first));
+    REFUSED("rf_erase_params.probability",
+            rf_dataset_map_erase(arrays, 0, 1, &(rf_erase_params){ .probability = RF_ZERO }, &first));
+    REFUSED("rf_erase_params.area",
+            rf_dataset_map_erase(arrays, 0, 1, &(rf_erase_params){ .area = { RF_ZERO, 1 } }, &first));
+    REFUSED("rf_erase_params.ratio",
+            rf_dataset_map_erase(arrays, 0, 1, &(rf_erase_params){ .ratio = { RF_ZERO, 1 } }, &first));
+    REFUSED("rf_mixup_params.alpha", rf_dataset_mixup(arrays, 1, &(rf_mixup_params){ .alpha = zero }, &first));
     rf_checkpoint_destroy(&checkpoint);
     rf_dataset_destroy(&arrays);
 }

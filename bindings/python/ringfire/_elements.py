@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING, Any, Callable, Iterable, Iterator, List, Optional, Sequence, Tuple
+from typing import (TYPE_CHECKING, Any, Callable, Dict, Iterable, Iterator, List, Optional,
+                    Sequence, Tuple)
 
 import numpy as np
 
@@ -79,12 +80,13 @@ class Caller:
     """A function of Python that the library calls through one of the callbacks below.
 
     What it raises is the failure of its element, which ignore_errors() may leave out; otherwise
-    :func:`raise_failure` raises it in the thread that wanted the element.
+    :func:`raise_failure` raises it in the thread that wanted the element. Each thread that calls
+    the function has its own: the success of one is not that of another.
     """
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.raised: Optional[Exception] = None
+        self.raised: Dict[int, Exception] = {}
         self.user = ffi.new_handle(self)
 
 
@@ -94,9 +96,10 @@ def _calling(signature: str, body: Callable[..., Optional[int]]) -> Any:
         try:
             result = body(caller, *arguments)
         except Exception as raised:
-            caller.raised = raised
+            caller.raised[threading.get_ident()] = raised
             return int(lib.RF_ERROR_INVALID_ARGUMENT)
-        caller.raised = None
+        if caller.raised:
+            caller.raised.pop(threading.get_ident(), None)
         return result or 0
 
     return callback(signature, call)
@@ -107,9 +110,8 @@ def raise_failure(result: int, *datasets: Dataset) -> int:
     if result < 0 and result != lib.RF_ERROR_CANCELLED:
         for dataset in datasets:
             for kept in dataset.core.kept:
-                if isinstance(kept, Caller) and kept.raised is not None:
-                    raised, kept.raised = kept.raised, None
-                    raise raised
+                if isinstance(kept, Caller) and kept.raised:
+                    raise kept.raised.pop(next(iter(kept.raised)))
     return check(result)
 
 

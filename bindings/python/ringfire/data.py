@@ -248,6 +248,29 @@ class Dataset(Handle):
         return Dataset(create(lib.rf_dataset_zip, "rf_dataset", handles, len(leaves)), template,
                        [kept for d in leaves for kept in d.core.kept], leaves[0]._options)
 
+    @staticmethod
+    def sample_from_datasets(datasets: Sequence[Dataset],
+                             weights: Optional[Sequence[float]] = None, seed: int = 0,
+                             stop_on_empty_dataset: bool = False) -> Dataset:
+        """Elements of several datasets, of which one is drawn for each element, by weight.
+
+        One that has ended is not drawn any more, or ends the pass. Each pass has other draws.
+        """
+        listed = list(datasets)
+        if not listed:
+            raise ValueError("sample_from_datasets(): no datasets")
+        if weights is not None and len(weights) != len(listed):
+            raise ValueError(f"sample_from_datasets(): {len(weights)} weights for {len(listed)} "
+                             "datasets")
+        handles = ffi.new("rf_dataset *[]", [d.pointer for d in listed])
+        params = ffi.new("rf_sample_params *",
+                         {"seed": seed, "stop_on_empty": stop_on_empty_dataset})
+        shares = ffi.new("double[]", [1.0] * len(listed) if weights is None else list(weights))
+        params.weights = shares
+        return Dataset(create(lib.rf_dataset_sample, "rf_dataset", handles, len(listed), params),
+                       listed[0]._structure, [kept for d in listed for kept in d.core.kept],
+                       listed[0]._options)
+
     # -- transformations --
 
     def _pass(self, epoch: int) -> Iterator:
@@ -311,6 +334,83 @@ class Dataset(Handle):
         params.deviation[0:len(deviation)] = list(deviation)
         return self._derive(lib.rf_dataset_map_augment, index, seed, params)
 
+    def map_color_jitter(self, index: int = 0, seed: int = 0, brightness: float = 0,
+                         contrast: float = 0, saturation: float = 0, hue: float = 0,
+                         max_value: float = 1) -> Dataset:
+        """Varies the colours of images, array number ``index``, which keeps its type.
+
+        Brightness, contrast and saturation change by factors from 1 - x to 1 + x; ``hue`` turns
+        the circle of colours by up to so much, at most 0.5. White is 255, or ``max_value`` in f32.
+        """
+        params = ffi.new("rf_color_jitter_params *", {
+            "brightness": brightness, "contrast": contrast, "saturation": saturation, "hue": hue,
+            "max_value": 0 if max_value == 1 else max_value})
+        return self._derive(lib.rf_dataset_map_color_jitter, index, seed, params)
+
+    def map_affine(self, index: int = 0, seed: int = 0, degrees: float = 0,
+                   zoom: Tuple[float, float] = (1, 1), translate: Tuple[float, float] = (0, 0),
+                   fill_mode: str = "constant", fill_value: float = 0,
+                   interpolation: str = "bilinear") -> Dataset:
+        """Turns, enlarges and moves images, array number ``index``, about their centre.
+
+        ``zoom`` is the least and the greatest enlargement; ``translate`` are parts of height and
+        width; ``fill_mode`` is "constant", "nearest", "reflect" or "wrap". Another array moves the
+        same way with the same seed: a mask, with ``interpolation="nearest"``.
+        """
+        modes = ("constant", "nearest", "reflect", "wrap")
+        kinds = ("bilinear", "nearest")
+        for name, value, known in (("fill_mode", fill_mode, modes),
+                                   ("interpolation", interpolation, kinds)):
+            if value not in known:
+                raise ValueError(f"{name}={value!r} is none of {', '.join(known)}")
+        params = ffi.new("rf_affine_params *", {
+            "degrees": degrees, "zoom": list(zoom), "translate": list(translate),
+            "fill_mode": modes.index(fill_mode), "fill_value": fill_value,
+            "nearest": interpolation == "nearest"})
+        return self._derive(lib.rf_dataset_map_affine, index, seed, params)
+
+    def map_erase(self, index: int = 0, seed: int = 0, probability: float = 0.5,
+                  area: Tuple[float, float] = (0.02, 0.33),
+                  ratio: Tuple[float, float] = (0.3, 3.3), value: float = 0) -> Dataset:
+        """Erases a rectangle of images, array number ``index``: random erasing, or cutout.
+
+        ``area`` is the least and the greatest part of the image, ``ratio`` height by width.
+        """
+        params = ffi.new("rf_erase_params *", {
+            "probability": probability, "area": list(area), "ratio": list(ratio), "value": value})
+        return self._derive(lib.rf_dataset_map_erase, index, seed, params)
+
+    def mixup(self, alpha: float = 0.2, seed: int = 0) -> Dataset:
+        """Mixes the examples of each batch in pairs; all arrays are f32, labels one-hot."""
+        params = ffi.new("rf_mixup_params *", {"alpha": alpha})
+        return self._derive(lib.rf_dataset_mixup, seed, params)
+
+    def table_windows(self, parts: Union[WindowPart, Sequence[WindowPart]],
+                      stride: int = 1) -> Dataset:
+        """Windows of rows that are in the order of time: a tuple of the ``parts``, or the one part.
+
+        ``[WindowPart(0, length=24), WindowPart(1, offset=24)]`` are 24 rows of array 0, and array 1
+        of the row that follows them. ``stride`` is how far a window begins after the one before.
+        """
+        listed = [parts] if isinstance(parts, WindowPart) else list(parts)
+        items = ffi.new("rf_window_part[]", [{
+            "component": part.index, "length": part.length or 0, "offset": part.offset,
+            "sampling_rate": part.sampling_rate} for part in listed])
+        params = ffi.new("rf_windows_params *",
+                         {"parts": items, "num_parts": len(listed), "stride": stride})
+        template = ARRAY if isinstance(parts, WindowPart) else (tuple, *([ARRAY] * len(listed)))
+        return self._derive(lib.rf_dataset_windows, params, template=template)
+
+    def moments(self, index: int = 0,
+                axis: Optional[int] = -1) -> Tuple[np.ndarray, np.ndarray]:
+        """Mean and variance of array number ``index`` in a pass: for each place along ``axis``,
+        which counts the batch as 0, or of all numbers (None)."""
+        params = ffi.new("rf_moments_params *",
+                         {"component": index, "axis": axis or 0, "whole": axis is None})
+        out = ffi.new("rf_array[2]")
+        check(lib.rf_dataset_moments(self.pointer, params, out, out + 1))
+        return array_out(out[0]), array_out(out[1])
+
     def filter(self, predicate: Callable[..., Any]) -> Dataset:
         """The elements for which a function gives true."""
         caller = ElementFunction(predicate, self._structure, "filter")
@@ -345,7 +445,7 @@ class Dataset(Handle):
 
     @property
     def ignored_errors(self) -> int:
-        """How many elements :meth:`ignore_errors` has left out so far."""
+        """How many elements :meth:`ignore_errors` has left out so far, and rows of tables."""
         return int(lib.rf_dataset_ignored_errors(self.pointer))
 
     def cache(self) -> Dataset:
@@ -527,6 +627,20 @@ class Dataset(Handle):
                                      position, len(position)))
 
 
+class WindowPart:
+    """An array of :meth:`Dataset.table_windows`: rows of array number ``index``.
+
+    Without a ``length`` it is one row, without a dimension for rows.
+    """
+
+    def __init__(self, index: int = 0, length: Optional[int] = None, offset: int = 0,
+                 sampling_rate: int = 1) -> None:
+        self.index = index
+        self.length = length
+        self.offset = offset
+        self.sampling_rate = sampling_rate
+
+
 def _source(function: Any, *arguments: Any, template: Any, keep: Sequence[Any] = ()) -> Dataset:
     return Dataset(create(function, "rf_dataset", *arguments), template, keep)
 
@@ -544,10 +658,12 @@ class Columns:
 
 
 def csv(paths: Paths, components: Union[Columns, Sequence[Columns]], header: bool = True,
-        separator: str = ",", fill_value: Optional[float] = None) -> Dataset:
+        separator: str = ",", fill_value: Optional[float] = None,
+        skip_damaged: bool = False) -> Dataset:
     """The rows of CSV files, plain or gzipped.
 
-    ``fill_value`` is that of empty fields, which are an error otherwise.
+    ``fill_value`` is that of empty fields, which are an error otherwise. ``skip_damaged`` leaves
+    out rows with a mistake, and :attr:`Dataset.ignored_errors` counts them.
     """
     files = Strings(paths_of(paths))
     parts = [components] if isinstance(components, Columns) else list(components)
@@ -569,7 +685,8 @@ def csv(paths: Paths, components: Union[Columns, Sequence[Columns]], header: boo
     params = ffi.new("rf_csv_params *", {
         "paths": files.pointer, "num_paths": files.count, "num_components": len(parts),
         "components": items, "separator": separator.encode(), "header": header,
-        "fill_empty": fill_value is not None, "fill_value": fill_value or 0.0})
+        "fill_empty": fill_value is not None, "fill_value": fill_value or 0.0,
+        "skip_damaged": skip_damaged})
     template = ARRAY if isinstance(components, Columns) else (tuple, *([ARRAY] * len(parts)))
     return _source(lib.rf_dataset_from_csv, params, template=template)
 
@@ -682,6 +799,16 @@ def read_image(path: Path, channels: int = 0) -> np.ndarray:
     out = ffi.new("rf_array *")
     check(lib.rf_image_read(path_bytes(path), channels, out))
     return array_out(out[0])
+
+
+def write_image(path: Path, image: Any, quality: int = 95) -> None:
+    """Writes an image to a file .png or .jpg: u8, or f32 from 0 to 1, [height, width, channels].
+
+    ``quality`` is that of JPEG, 1 to 100.
+    """
+    array, _ = array_in(image)
+    params = ffi.new("rf_image_write_params *", {"quality": quality})
+    check(lib.rf_image_write(path_bytes(path), array, params))
 
 
 class experimental:

@@ -125,7 +125,8 @@ typedef struct csv_table {
     csv_reader first; /* where the first record begins, which may be the header */
     csv_reader data;  /* where the first row begins */
     uint32_t num_columns;
-    uint64_t first_line, rows;
+    uint64_t first_line;
+    uint64_t rows;    /* or more, where some are damaged */
     rf_csv_use *uses; /* by column */
 } csv_table;
 
@@ -187,17 +188,36 @@ static rf_result resolve_columns(const rf_csv_plan *plan, csv_table *table)
     return RF_OK;
 }
 
-static rf_result count_rows(csv_table *table)
+/* Passes over a row that has as many fields as the first line. */
+static rf_result pass_over_row(const csv_table *table, csv_reader *r)
+{
+    const uint64_t line = r->line;
+    uint32_t columns;
+    RF_TRY(count_fields(r, &columns));
+    if (columns == table->num_columns) return RF_OK;
+    return RF_FAIL(RF_ERROR_CORRUPT_DATA, "%s:%llu: %u columns, but line %llu has %u", r->path,
+                   (unsigned long long)line, columns, (unsigned long long)table->first_line, table->num_columns);
+}
+
+/* Goes to the line after the one that a damaged row begins in, whatever its quotes say. */
+static void pass_over_line(csv_reader *r)
+{
+    csv_field unused = { 0 };
+    while (r->at < r->end && *r->at != '\n' && *r->at != '\r') r->at++;
+    (void)take_separator(r, &unused);
+}
+
+static rf_result count_rows(const rf_csv_plan *plan, csv_table *table)
 {
     csv_reader r = table->data;
     for (skip_empty_lines(&r); r.at < r.end; skip_empty_lines(&r)) {
-        const uint64_t line = r.line;
-        uint32_t columns;
-        RF_TRY(count_fields(&r, &columns));
-        if (columns != table->num_columns)
-            return RF_FAIL(RF_ERROR_CORRUPT_DATA, "%s:%llu: %u columns, but line %llu has %u", r.path,
-                           (unsigned long long)line, columns, (unsigned long long)table->first_line,
-                           table->num_columns);
+        const csv_reader begin = r;
+        const rf_result result = pass_over_row(table, &r);
+        if (result < 0 && !plan->skip_damaged) return result;
+        if (result < 0) {
+            r = begin;
+            pass_over_line(&r);
+        }
         table->rows++;
     }
     return RF_OK;
@@ -223,7 +243,7 @@ static rf_result open_table(const char *path, const void *bytes, size_t size, co
     RF_TRY(count_fields(&r, &table->num_columns));
     if (plan->header) table->data = r;
     RF_TRY(resolve_columns(plan, table));
-    return count_rows(table);
+    return count_rows(plan, table);
 }
 
 /* ---- numbers ---- */
@@ -320,7 +340,22 @@ static rf_result read_row(const rf_csv_plan *plan, const csv_table *table, csv_r
     return RF_OK;
 }
 
-static rf_result fill_table(const char *path, const rf_csv_plan *plan, const csv_table *table, rf_array *arrays)
+/* Reads the row where it has the right number of fields and all are what they have to be. */
+static rf_result read_row_if_good(const rf_csv_plan *plan, const csv_table *table, csv_reader *r, uint64_t row,
+                                  rf_array *arrays)
+{
+    csv_reader probe = *r;
+    if (plan->skip_damaged) RF_TRY(pass_over_row(table, &probe)); /* else that is known */
+    return read_row(plan, table, r, row, arrays);
+}
+
+static void note_damage(rf_csv_damage *damage)
+{
+    if (damage->rows++ == 0) snprintf(damage->first, sizeof(damage->first), "%s", rf_error_message());
+}
+
+static rf_result fill_table(const char *path, const rf_csv_plan *plan, const csv_table *table, rf_array *arrays,
+                            rf_csv_damage *damage)
 {
     for (uint32_t c = 0; c < plan->spec.num_components; c++) {
         rf_array *a = &arrays[c];
@@ -333,19 +368,33 @@ static rf_result fill_table(const char *path, const rf_csv_plan *plan, const csv
         if (!a->data) return rf_error_context(RF_ERROR_OUT_OF_HOST_MEMORY, "%s", path);
     }
     csv_reader r = table->data;
-    for (uint64_t row = 0; row < table->rows; row++) {
-        skip_empty_lines(&r);
-        RF_TRY(read_row(plan, table, &r, row, arrays));
+    uint64_t row = 0;
+    for (skip_empty_lines(&r); r.at < r.end; skip_empty_lines(&r)) {
+        const csv_reader begin = r;
+        const rf_result result = read_row_if_good(plan, table, &r, row, arrays);
+        if (result == RF_OK) {
+            row++;
+            continue;
+        }
+        if (!plan->skip_damaged) return result;
+        note_damage(damage);
+        r = begin;
+        if (pass_over_row(table, &r) == RF_OK) continue;
+        r = begin;
+        pass_over_line(&r);
     }
+    for (uint32_t c = 0; c < plan->spec.num_components; c++) arrays[c].shape.dim[0] = (int64_t)row;
     return RF_OK;
 }
 
-rf_result rf_csv_decode(const char *path, const void *bytes, size_t size, const rf_csv_plan *plan, rf_array *arrays)
+rf_result rf_csv_decode(const char *path, const void *bytes, size_t size, const rf_csv_plan *plan, rf_array *arrays,
+                        rf_csv_damage *damage)
 {
+    *damage = (rf_csv_damage){ 0 };
     csv_table table = { .uses = RF_NEW_ARRAY(rf_csv_use, plan->num_uses) };
     rf_result r = table.uses ? RF_OK : rf_error_context(RF_ERROR_OUT_OF_HOST_MEMORY, "%s", path);
     if (r == RF_OK) r = open_table(path, bytes, size, plan, &table);
-    if (r == RF_OK) r = fill_table(path, plan, &table, arrays);
+    if (r == RF_OK) r = fill_table(path, plan, &table, arrays, damage);
     rf_free(table.uses);
     return r;
 }

@@ -21,6 +21,19 @@ rf_result rf_image_allocate(const char *path, uint64_t height, uint64_t width, u
     return out->data ? RF_OK : rf_error_context(RF_ERROR_OUT_OF_HOST_MEMORY, "%s", path);
 }
 
+void rf_image_to_bytes(const void *pixels, rf_dtype dtype, size_t first, size_t count, uint8_t *out)
+{
+    if (dtype == RF_U8) {
+        memcpy(out, (const uint8_t *)pixels + first, count);
+        return;
+    }
+    const float *from = (const float *)pixels + first;
+    for (size_t i = 0; i < count; i++) {
+        const float v = from[i] > 0 ? (from[i] < 1 ? from[i] : 1) : 0; /* NaN: 0 */
+        out[i] = (uint8_t)(v * 255 + 0.5f);
+    }
+}
+
 /* ---- channels ---- */
 
 static void convert_pixel(const uint8_t *from, uint32_t have, uint8_t *to, uint32_t want)

@@ -15,6 +15,13 @@ rf_result rf_image_decode(const char *path, const void *bytes, size_t size, uint
  * with rf_array_free(), also when this fails. */
 rf_result rf_png_decode(const char *path, const void *bytes, size_t size, int64_t max_pixels, rf_array *out);
 rf_result rf_jpeg_decode(const char *path, const void *bytes, size_t size, int64_t max_pixels, rf_array *out);
+/* A file of one image [height, width, channels], u8 or f32. *out is freed with free(). */
+rf_result rf_png_encode(const void *pixels, rf_dtype dtype, uint32_t width, uint32_t height, uint32_t channels,
+                        unsigned char **out, size_t *size);
+rf_result rf_jpeg_encode(const void *pixels, rf_dtype dtype, uint32_t width, uint32_t height, uint32_t channels,
+                         int quality, unsigned char **out, size_t *size);
+/* Values `first` to `first` + count - 1 as bytes: f32 from 0 to 1 becomes 0 to 255, beyond them too; NaN becomes 0. */
+void rf_image_to_bytes(const void *pixels, rf_dtype dtype, size_t first, size_t count, uint8_t *out);
 /* Allocates out for these sizes. */
 rf_result rf_image_allocate(const char *path, uint64_t height, uint64_t width, uint32_t channels, int64_t max_pixels,
                             rf_array *out);

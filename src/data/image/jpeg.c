@@ -11,6 +11,7 @@
 #include <jerror.h>
 #include <jpeglib.h>
 #include <setjmp.h>
+#include <stdlib.h>
 
 /* More than an honest progressive image has; each of them costs a walk over all of it. */
 enum { MAX_SCANS = 500 };
@@ -135,6 +136,79 @@ rf_result rf_jpeg_decode(const char *path, const void *bytes, size_t size, int64
     return r;
 }
 
+/* ---- writing ---- */
+
+typedef struct jpeg_output {
+    struct jpeg_compress_struct z;
+    struct jpeg_error_mgr errors;
+    jmp_buf jump;
+    const void *pixels;
+    rf_dtype dtype;
+    uint8_t *row;
+    unsigned char *bytes; /* of malloc() */
+    unsigned long size;
+    char message[JMSG_LENGTH_MAX];
+} jpeg_output;
+
+static void on_jpeg_write_error(j_common_ptr z)
+{
+    jpeg_output *to = z->client_data;
+    z->err->format_message(z, to->message);
+    longjmp(to->jump, 1);
+}
+
+static void on_jpeg_write_message(j_common_ptr z, int level)
+{
+    (void)z;
+    (void)level;
+}
+
+/* Nothing of this function's own is used after the jump. */
+static bool encode_jpeg(jpeg_output *to, uint32_t width, uint32_t height, uint32_t channels, int quality)
+{
+    struct jpeg_compress_struct *z = &to->z;
+    if (setjmp(to->jump)) return false;
+    jpeg_create_compress(z);
+    z->client_data = to;
+    jpeg_mem_dest(z, &to->bytes, &to->size);
+    z->image_height = height;
+    z->image_width = width;
+    z->input_components = (int)channels;
+    z->in_color_space = channels == 1 ? JCS_GRAYSCALE : JCS_RGB;
+    jpeg_set_defaults(z);
+    jpeg_set_quality(z, quality, TRUE);
+    jpeg_start_compress(z, TRUE);
+    while (z->next_scanline < z->image_height) {
+        const size_t n = (size_t)width * channels;
+        rf_image_to_bytes(to->pixels, to->dtype, z->next_scanline * n, n, to->row);
+        jpeg_write_scanlines(z, &to->row, 1);
+    }
+    jpeg_finish_compress(z);
+    return true;
+}
+
+rf_result rf_jpeg_encode(const void *pixels, rf_dtype dtype, uint32_t width, uint32_t height, uint32_t channels,
+                         int quality, unsigned char **out, size_t *size)
+{
+    jpeg_output to = { .pixels = pixels, .dtype = dtype, .row = rf_calloc(width, channels) };
+    *out = NULL;
+    if (!to.row) return rf_error_context(RF_ERROR_OUT_OF_HOST_MEMORY, "JPEG of %u x %u", width, height);
+    to.z.err = jpeg_std_error(&to.errors);
+    to.z.client_data = &to;
+    to.errors.error_exit = on_jpeg_write_error;
+    to.errors.emit_message = on_jpeg_write_message;
+    const bool ok = encode_jpeg(&to, width, height, channels, quality);
+    jpeg_destroy_compress(&to.z);
+    rf_free(to.row);
+    if (ok) {
+        *out = to.bytes;
+        *size = to.size;
+        return RF_OK;
+    }
+    free(to.bytes);
+    return RF_FAIL(RF_ERROR_INTERNAL, "JPEG of %u x %u: %s", width, height, to.message);
+}
+
 #else
 
 rf_result rf_jpeg_decode(const char *path, const void *bytes, size_t size, int64_t max_pixels, rf_array *out)
@@ -147,6 +221,22 @@ rf_result rf_jpeg_decode(const char *path, const void *bytes, size_t size, int64
                    "%s: this library was built without libjpeg and reads no JPEG files; install libjpeg-dev (Debian's "
                    "name) and build it again, or convert the file to PNG",
                    path);
+}
+
+rf_result rf_jpeg_encode(const void *pixels, rf_dtype dtype, uint32_t width, uint32_t height, uint32_t channels,
+                         int quality, unsigned char **out, size_t *size)
+{
+    (void)pixels;
+    (void)dtype;
+    (void)width;
+    (void)height;
+    (void)channels;
+    (void)quality;
+    (void)out;
+    (void)size;
+    return RF_FAIL(RF_ERROR_UNSUPPORTED,
+                   "this library was built without libjpeg and writes no JPEG files; write a PNG file, or install "
+                   "libjpeg-dev (Debian's name) and build it again");
 }
 
 #endif

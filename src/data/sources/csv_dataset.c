@@ -5,6 +5,7 @@
 
 #include "base/params.h"
 #include "base/philox.h"
+#include "base/platform.h"
 #include "data/formats/csv.h"
 #include "data/formats/inflate.h"
 #include "data/pipeline.h"
@@ -58,6 +59,7 @@ rf_result rf_csv_plan_make(const rf_csv_params *params, rf_csv_plan *out)
     *out = (rf_csv_plan){ .separator = params->separator ? params->separator : ',',
                           .header = params->header,
                           .fill_empty = params->fill_empty,
+                          .skip_damaged = params->skip_damaged,
                           .fill_value = params->fill_value };
     RF_REQUIRE(params->components && params->num_components >= 1 && params->num_components <= RF_MAX_COMPONENTS,
                "rf_dataset_from_csv: %u components; give 1 to %d", params->num_components, RF_MAX_COMPONENTS);
@@ -93,7 +95,7 @@ static uint64_t hash_plan(const rf_csv_plan *plan)
         h = use->name ? rf_hash_bytes(use->name, strlen(use->name), h) : rf_hash64(h, use->column);
         h = rf_hash64(h, (uint64_t)use->component << 32 | use->place);
     }
-    return h;
+    return plan->skip_damaged ? rf_hash64(h, 1) : h;
 }
 
 /* ---- the files ---- */
@@ -101,6 +103,7 @@ static uint64_t hash_plan(const rf_csv_plan *plan)
 typedef struct csv_list {
     rf_csv_plan plan;
     char **paths;
+    uint64_t *left_out; /* rows of each file */
     uint32_t count;
 } csv_list;
 
@@ -110,6 +113,7 @@ static void free_csv(void *user)
     rf_csv_plan_free(&list->plan);
     for (uint32_t i = 0; i < list->count; i++) rf_free(list->paths[i]);
     rf_free(list->paths);
+    rf_free(list->left_out);
     rf_free(list);
 }
 
@@ -119,9 +123,20 @@ static rf_result read_csv(const void *user, uint32_t file, rf_array *arrays)
     void *bytes = NULL;
     size_t size = 0;
     RF_TRY(rf_inflate_file(list->paths[file], &bytes, &size));
-    const rf_result r = rf_csv_decode(list->paths[file], bytes, size, &list->plan, arrays);
+    rf_csv_damage damage;
+    const rf_result r = rf_csv_decode(list->paths[file], bytes, size, &list->plan, arrays, &damage);
     rf_free(bytes);
+    /* The file is read once more when its rows are needed. */
+    if (r == RF_OK && damage.rows != list->left_out[file])
+        rf_log_message(RF_LOG_WARN, "%s: rows that are left out: %llu; the first: %s", list->paths[file],
+                       (unsigned long long)damage.rows, damage.first);
+    if (r == RF_OK) list->left_out[file] = damage.rows;
     return r;
+}
+
+static uint64_t count_left_out(const void *user, uint32_t file)
+{
+    return ((const csv_list *)user)->left_out[file];
 }
 
 static const char *name_csv(const void *user, uint32_t file)
@@ -129,13 +144,14 @@ static const char *name_csv(const void *user, uint32_t file)
     return ((const csv_list *)user)->paths[file];
 }
 
-static const rf_file_format csv_format = { read_csv, name_csv, free_csv };
+static const rf_file_format csv_format = { read_csv, name_csv, free_csv, count_left_out };
 
 static rf_result list_files(const rf_csv_params *params, csv_list *list)
 {
     RF_TRY(rf_csv_plan_make(params, &list->plan));
     list->paths = RF_NEW_ARRAY(char *, params->num_paths);
-    if (!list->paths) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    list->left_out = RF_NEW_ARRAY(uint64_t, params->num_paths);
+    if (!list->paths || !list->left_out) return RF_ERROR_OUT_OF_HOST_MEMORY;
     for (; list->count < params->num_paths; list->count++) {
         RF_REQUIRE(params->paths[list->count], "rf_dataset_from_csv: path %u is NULL", list->count);
         list->paths[list->count] = rf_strdup(params->paths[list->count]);

@@ -120,6 +120,15 @@ static uint64_t file_examples(const rf_dataset *dataset, uint32_t file)
     return ((const file_store *)dataset->data)->files[rf_files_number(dataset, file)].examples;
 }
 
+static uint64_t files_left_out(const rf_dataset *d)
+{
+    const file_store *store = d->data;
+    uint64_t count = 0;
+    for (uint32_t f = 0; store->format->left_out && f < d->num_files; f++)
+        count += store->format->left_out(store->user, rf_files_number(d, f));
+    return count;
+}
+
 /* Whether what was read has the spec that the dataset was made with. */
 static bool is_of_spec(const rf_array *arrays, const rf_element_spec *spec, uint64_t examples)
 {
@@ -204,6 +213,7 @@ const rf_dataset_kind rf_dataset_kind_files = {
     .free_dataset = free_files,
     .select_files = rf_files_select,
     .file_examples = file_examples,
+    .left_out = files_left_out,
 };
 
 /* ---- creation ---- */

@@ -13,6 +13,8 @@ typedef struct rf_file_format {
     /* For messages. */
     const char *(*name)(const void *user, uint32_t file);
     void (*free_user)(void *user);
+    /* Examples of a file that were left out when it was read; NULL: none ever. */
+    uint64_t (*left_out)(const void *user, uint32_t file);
 } rf_file_format;
 
 /* Reads each file once, to know how many examples it has. `user` belongs to the dataset, also when making it fails.

@@ -1,34 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Steps with several inputs: zip puts their elements side by side, concatenate one after the other. The first input is
- * the dataset's `input`, which the stage's common part opens; the others are opened here, for the same epoch. */
-#include "data/pipeline.h"
+/* zip puts the elements of several inputs side by side, concatenate one after the other. */
+#include "data/transforms/inputs.h"
 
-typedef struct input_set {
-    uint32_t count;
-    rf_stage **stages;          /* [count]; the first is the stage's input, to which it belongs */
-    const rf_element **pending; /* [count]; zip in order: fetched, but not used yet */
+typedef struct combined {
+    rf_input_set inputs;
+    const rf_element **pending; /* [inputs]; zip in order: fetched, but not used yet */
     uint32_t current;           /* concatenate in order: that is being read */
-} input_set;
+} combined;
 
-static void close_inputs(rf_stage *stage)
+void rf_inputs_close(rf_input_set *set)
 {
-    input_set *set = stage->data;
-    if (!set) return;
     for (uint32_t i = 1; set->stages && i < set->count; i++) rf_stage_close(&set->stages[i]);
     rf_free(set->stages);
-    rf_free(set->pending);
-    rf_free(set);
 }
 
-static rf_result open_inputs(rf_stage *stage)
+rf_result rf_inputs_open(rf_stage *stage, rf_input_set *set)
 {
     const rf_dataset *d = stage->dataset;
-    input_set *set = stage->data = RF_NEW(input_set);
-    if (!set) return RF_ERROR_OUT_OF_HOST_MEMORY;
     set->count = d->num_others + 1;
     set->stages = RF_NEW_ARRAY(rf_stage *, set->count);
-    set->pending = RF_NEW_ARRAY(const rf_element *, set->count);
-    if (!set->stages || !set->pending) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    if (!set->stages) return RF_ERROR_OUT_OF_HOST_MEMORY;
     set->stages[0] = stage->input;
     stage->indexed = stage->input->indexed;
     for (uint32_t i = 1; i < set->count; i++) {
@@ -38,9 +29,26 @@ static rf_result open_inputs(rf_stage *stage)
     return RF_OK;
 }
 
-/* A new node over all of `in`. */
-static rf_result derive_from_all(const rf_dataset *const *in, uint32_t num_in, const rf_dataset_kind *kind,
-                                 rf_dataset **out)
+static void close_inputs(rf_stage *stage)
+{
+    combined *both = stage->data;
+    if (!both) return;
+    rf_inputs_close(&both->inputs);
+    rf_free(both->pending);
+    rf_free(both);
+}
+
+static rf_result open_inputs(rf_stage *stage)
+{
+    combined *both = stage->data = RF_NEW(combined);
+    if (!both) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    RF_TRY(rf_inputs_open(stage, &both->inputs));
+    both->pending = RF_NEW_ARRAY(const rf_element *, both->inputs.count);
+    return both->pending ? RF_OK : RF_ERROR_OUT_OF_HOST_MEMORY;
+}
+
+rf_result rf_dataset_derive_from_all(const rf_dataset *const *in, uint32_t num_in, const rf_dataset_kind *kind,
+                                     rf_dataset **out)
 {
     RF_TRY(rf_dataset_derive(in[0], kind, out));
     rf_dataset *d = *out;
@@ -61,7 +69,7 @@ static rf_result derive_from_all(const rf_dataset *const *in, uint32_t num_in, c
 static rf_result open_zip(rf_stage *stage)
 {
     RF_TRY(open_inputs(stage));
-    const input_set *set = stage->data;
+    const rf_input_set *set = &((const combined *)stage->data)->inputs;
     for (uint32_t i = 0; stage->indexed && i < set->count; i++)
         if (i == 0 || set->stages[i]->count < stage->count) stage->count = set->stages[i]->count;
     return RF_OK;
@@ -87,7 +95,7 @@ static rf_result add_components(rf_stage *stage, uint32_t i, const rf_element *i
 
 static rf_result get_zipped(rf_stage *stage, uint64_t index, const rf_element **out)
 {
-    const input_set *set = stage->data;
+    const rf_input_set *set = &((const combined *)stage->data)->inputs;
     for (uint32_t i = 0; i < set->count; i++) {
         const rf_element *in;
         RF_TRY(set->stages[i]->dataset->kind->get(set->stages[i], index, &in));
@@ -100,17 +108,18 @@ static rf_result get_zipped(rf_stage *stage, uint64_t index, const rf_element **
 /* An element that one input gave before another failed is used by the next call. */
 static rf_result next_zipped(rf_stage *stage, const rf_element **out)
 {
-    input_set *set = stage->data;
+    combined *both = stage->data;
+    const rf_input_set *set = &both->inputs;
     for (uint32_t i = 0; i < set->count; i++) {
-        if (set->pending[i]) continue;
-        const rf_result r = rf_stage_next(set->stages[i], &set->pending[i]);
+        if (both->pending[i]) continue;
+        const rf_result r = rf_stage_next(set->stages[i], &both->pending[i]);
         if (r != RF_OK) {
-            set->pending[i] = NULL;
+            both->pending[i] = NULL;
             return r;
         }
     }
-    for (uint32_t i = 0; i < set->count; i++) RF_TRY(add_components(stage, i, set->pending[i]));
-    for (uint32_t i = 0; i < set->count; i++) set->pending[i] = NULL;
+    for (uint32_t i = 0; i < set->count; i++) RF_TRY(add_components(stage, i, both->pending[i]));
+    for (uint32_t i = 0; i < set->count; i++) both->pending[i] = NULL;
     *out = &stage->element;
     return RF_OK;
 }
@@ -118,14 +127,15 @@ static rf_result next_zipped(rf_stage *stage, const rf_element **out)
 /* The inputs stay side by side: each loses an element, the one that failed the element that it failed at. */
 static rf_result drop_zipped(rf_stage *stage)
 {
-    input_set *set = stage->data;
+    combined *both = stage->data;
+    const rf_input_set *set = &both->inputs;
     bool whole = true; /* all inputs so far had given theirs */
     for (uint32_t i = 0; i < set->count; i++) {
-        const bool failed = whole && !set->pending[i];
-        if (!set->pending[i] && (failed || rf_stage_pass_over(set->stages[i]) < 0))
+        const bool failed = whole && !both->pending[i];
+        if (!both->pending[i] && (failed || rf_stage_pass_over(set->stages[i]) < 0))
             RF_TRY(rf_stage_drop(set->stages[i]));
-        whole = whole && set->pending[i];
-        set->pending[i] = NULL;
+        whole = whole && both->pending[i];
+        both->pending[i] = NULL;
     }
     return RF_OK;
 }
@@ -166,7 +176,7 @@ rf_result rf_dataset_zip(const rf_dataset *const *in, uint32_t num_in, rf_datase
             spec.shape[spec.num_components++] = more->shape[c];
         }
     }
-    RF_TRY(derive_from_all(in, num_in, &rf_dataset_kind_zip, out));
+    RF_TRY(rf_dataset_derive_from_all(in, num_in, &rf_dataset_kind_zip, out));
     (*out)->spec = spec;
     (*out)->cardinality = zipped_cardinality(in, num_in);
     return RF_OK;
@@ -177,14 +187,14 @@ rf_result rf_dataset_zip(const rf_dataset *const *in, uint32_t num_in, rf_datase
 static rf_result open_concatenation(rf_stage *stage)
 {
     RF_TRY(open_inputs(stage));
-    const input_set *set = stage->data;
+    const rf_input_set *set = &((const combined *)stage->data)->inputs;
     for (uint32_t i = 0; stage->indexed && i < set->count; i++) stage->count += set->stages[i]->count;
     return RF_OK;
 }
 
 static rf_result get_concatenated(rf_stage *stage, uint64_t index, const rf_element **out)
 {
-    const input_set *set = stage->data;
+    const rf_input_set *set = &((const combined *)stage->data)->inputs;
     uint32_t i = 0;
     for (; index >= set->stages[i]->count; i++) index -= set->stages[i]->count;
     return set->stages[i]->dataset->kind->get(set->stages[i], index, out);
@@ -193,9 +203,10 @@ static rf_result get_concatenated(rf_stage *stage, uint64_t index, const rf_elem
 /* `out` NULL: the element is passed over. */
 static rf_result next_concatenated(rf_stage *stage, const rf_element **out)
 {
-    input_set *set = stage->data;
-    for (; set->current < set->count; set->current++) {
-        rf_stage *input = set->stages[set->current];
+    combined *both = stage->data;
+    const rf_input_set *set = &both->inputs;
+    for (; both->current < set->count; both->current++) {
+        rf_stage *input = set->stages[both->current];
         const rf_result r = out ? rf_stage_next(input, out) : rf_stage_pass_over(input);
         if (r != RF_END) return r;
     }
@@ -209,8 +220,8 @@ static rf_result pass_over_concatenated(rf_stage *stage)
 
 static rf_result drop_concatenated(rf_stage *stage)
 {
-    const input_set *set = stage->data;
-    return rf_stage_drop(set->stages[set->current]);
+    const combined *both = stage->data;
+    return rf_stage_drop(both->inputs.stages[both->current]);
 }
 
 const rf_dataset_kind rf_dataset_kind_concatenate = {
@@ -223,7 +234,7 @@ const rf_dataset_kind rf_dataset_kind_concatenate = {
     .drop = drop_concatenated,
 };
 
-static int64_t sum_cardinalities(int64_t a, int64_t b)
+int64_t rf_cardinality_sum(int64_t a, int64_t b)
 {
     int64_t sum;
     if (a == RF_CARDINALITY_INFINITE || b == RF_CARDINALITY_INFINITE) return RF_CARDINALITY_INFINITE;
@@ -239,7 +250,7 @@ rf_result rf_dataset_concatenate(const rf_dataset *in, const rf_dataset *next, r
     RF_TRY(rf_error_context(rf_spec_check_same(&in->spec, "one dataset", &next->spec, "the other"),
                             "rf_dataset_concatenate"));
     const rf_dataset *both[] = { in, next };
-    RF_TRY(derive_from_all(both, 2, &rf_dataset_kind_concatenate, out));
-    (*out)->cardinality = sum_cardinalities(in->cardinality, next->cardinality);
+    RF_TRY(rf_dataset_derive_from_all(both, 2, &rf_dataset_kind_concatenate, out));
+    (*out)->cardinality = rf_cardinality_sum(in->cardinality, next->cardinality);
     return RF_OK;
 }

@@ -42,11 +42,17 @@ static rf_result next_without_error(rf_stage *stage, const rf_element **out)
     }
 }
 
+static uint64_t count_ignored(const rf_dataset *dataset)
+{
+    return atomic_load(&((ignoring_step *)dataset->data)->count);
+}
+
 const rf_dataset_kind rf_dataset_kind_ignore_errors = {
     .name = "ignore_errors",
     .open = rf_stage_open_in_order,
     .next = next_without_error,
     .free_dataset = rf_dataset_free_data,
+    .left_out = count_ignored,
 };
 
 rf_result rf_dataset_ignore_errors(const rf_dataset *in, rf_ignore_mode mode, rf_dataset **out)
@@ -71,7 +77,7 @@ uint64_t rf_dataset_ignored_errors(const rf_dataset *dataset)
 {
     uint64_t count = 0;
     for (const rf_dataset *d = dataset; d; d = d->input) {
-        if (d->kind == &rf_dataset_kind_ignore_errors) count += atomic_load(&((ignoring_step *)d->data)->count);
+        if (d->kind->left_out) count += d->kind->left_out(d);
         for (uint32_t i = 0; i < d->num_others; i++) count += rf_dataset_ignored_errors(d->others[i]);
     }
     return count;

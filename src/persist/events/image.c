@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "base/memory.h"
+#include "data/image/image.h"
 #include "persist/events/internal.h"
 
 #define MAX_SIDE 32768

@@ -18,8 +18,4 @@ rf_result rf_event_writer_append(rf_event_writer *writer, RfPb__Event *event);
 rf_result rf_event_writer_value(rf_event_writer *writer, const char *plugin, RfPb__DataClass data_class,
                                 const char *tag, int64_t step, RfPb__Tensor *tensor);
 
-/* PNG of one image [h, w, c]: `dtype` RF_U8 or RF_F32. *png is freed with free(). */
-rf_result rf_png_encode(const void *pixels, rf_dtype dtype, uint32_t width, uint32_t height, uint32_t channels,
-                        unsigned char **png, size_t *size);
-
 #endif

@@ -322,6 +322,22 @@ static rf_result batch_norm_from_json(const json_t *object, const char *name, rf
     return rf_layer_batch_norm(&p, out);
 }
 
+/* Mean and variance are variables, as in Keras. */
+static rf_result normalization_to_json(const rf_layer *layer, json_t *object)
+{
+    const bool whole = layer->u.normalization.whole;
+    RF_TRY(rf_json_set(object, "axis", whole ? json_null() : json_integer(layer->u.normalization.axis)));
+    return rf_json_set(object, "invert", json_boolean(layer->u.normalization.invert));
+}
+
+static rf_result normalization_from_json(const json_t *object, const char *name, rf_layer **out)
+{
+    rf_normalization_params p = { .whole = json_is_null(json_object_get(object, "axis")), .name = name };
+    if (!p.whole) RF_TRY(rf_json_i32(object, "axis", &p.axis));
+    RF_TRY(rf_json_bool(object, "invert", &p.invert));
+    return rf_layer_normalization(&p, out);
+}
+
 static rf_result norm_fields_to_json(const rf_norm *n, json_t *object)
 {
     RF_TRY(rf_json_set(object, "epsilon", json_real(n->epsilon)));
@@ -678,6 +694,7 @@ static const rf_layer_describer describers[] = {
     { .kind = "average_pooling2d", .to_json = pool_to_json, .from_json = avg_pool_from_json },
     { .kind = "global_average_pooling2d", .create = rf_layer_global_avg_pool2d },
     { .kind = "layer_normalization", .to_json = layer_norm_to_json, .from_json = layer_norm_from_json },
+    { .kind = "normalization", .to_json = normalization_to_json, .from_json = normalization_from_json },
     { .kind = "group_normalization", .to_json = group_norm_to_json, .from_json = group_norm_from_json },
     { .kind = "rms_normalization", .to_json = rms_norm_to_json, .from_json = rms_norm_from_json },
     { .kind = "flatten", .create = rf_layer_flatten },

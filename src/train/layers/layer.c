@@ -153,6 +153,13 @@ rf_result rf_layer_add_value(rf_layer *layer, rf_strategy *strategy, const char 
     return add_variable(layer, strategy, suffix, (rf_variable_params){ .shape = shape, .value = value });
 }
 
+rf_result rf_layer_add_state_value(rf_layer *layer, rf_strategy *strategy, const char *suffix, rf_shape shape,
+                                   const float *value)
+{
+    return add_variable(layer, strategy, suffix,
+                        (rf_variable_params){ .shape = shape, .value = value, .not_trainable = true });
+}
+
 bool rf_layer_is_regularized(const rf_layer *layer)
 {
     for (uint32_t i = 0; i < RF_MAX_LAYER_VARIABLES; i++)

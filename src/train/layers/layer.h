@@ -100,6 +100,12 @@ struct rf_layer {
             float scale, offset;
         } rescaling;
         struct {
+            int32_t axis; /* negative counts from the last */
+            bool whole, invert;
+            int64_t count;          /* of means; 0: they are not given */
+            float *mean, *variance; /* owned */
+        } normalization;
+        struct {
             rf_lambda_fn fn;
             void *user;
         } lambda;
@@ -188,6 +194,8 @@ rf_result rf_layer_add_state(rf_layer *layer, rf_strategy *strategy, const char 
 /* The same with a value instead of an initializer. */
 rf_result rf_layer_add_value(rf_layer *layer, rf_strategy *strategy, const char *suffix, rf_shape shape,
                              const float *value);
+rf_result rf_layer_add_state_value(rf_layer *layer, rf_strategy *strategy, const char *suffix, rf_shape shape,
+                                   const float *value);
 /* Some of its variables have a penalty. */
 bool rf_layer_is_regularized(const rf_layer *layer);
 void rf_layer_drop_variables(rf_layer *layer);

@@ -10,6 +10,10 @@ from __future__ import annotations
 
 from typing import Any, Callable, List, Optional, Sequence, Union
 
+import numpy as np
+
+from .._arrays import array_in, as_dense
+from ..data import Dataset
 from ._layer import Input, InputLayer, KerasTensor, Layer
 from ._params import Configured, fill
 from .initializers import InitializerLike
@@ -29,7 +33,7 @@ __all__ = [
     "GlobalAveragePooling2D", "GlobalMaxPooling1D", "GlobalMaxPooling2D", "GroupNormalization",
     "Input", "InputLayer", "KerasTensor", "LSTM", "Lambda", "Layer", "LayerNormalization",
     "LeakyReLU", "MaxPool1D", "MaxPool2D", "MaxPooling1D", "MaxPooling2D", "Maximum", "Minimum",
-    "MultiHeadAttention", "Multiply", "NotEqual", "PReLU", "PositionEmbedding",
+    "MultiHeadAttention", "Multiply", "Normalization", "NotEqual", "PReLU", "PositionEmbedding",
     "RMSNormalization", "ReLU", "Rescaling", "Reshape", "RotaryScaling", "SelectStep",
     "SeparableConv2D", "SimpleRNN", "SinePositionEncoding", "Softmax", "SpatialDropout1D",
     "SpatialDropout2D", "Subtract", "TimeDistributed", "UpSampling2D", "ZeroPadding1D",
@@ -174,6 +178,54 @@ class BatchNormalization(Layer):
                  gamma_regularizer: RegularizerLike = None, synchronized: bool = False,
                  virtual_batch_size: Optional[int] = None, **options: Any) -> None:
         super().__init__(**options)
+
+
+class _Numbers:
+    """An array of numbers for the library."""
+
+    def __init__(self, value: Any) -> None:
+        self.array = as_dense(np.asarray(value, np.float32))
+
+    def to_c(self, keep: List[Any]) -> Any:
+        keep.append(array_in(self.array))
+        return keep[-1][0]
+
+
+class Normalization(Layer):
+    """(x - mean) / deviation, by the numbers that :meth:`adapt` learns from data, or given ones.
+
+    ``axis`` is that of the channels; None: one mean and one variance for all numbers. ``invert``
+    is the other way round.
+    """
+
+    _c = ("rf_layer_normalization", "rf_normalization_params")
+
+    def __init__(self, axis: Optional[int] = -1, mean: Any = None, variance: Any = None,
+                 invert: bool = False, **options: Any) -> None:
+        super().__init__(**options)
+        self._fields["whole"] = axis is None
+        self._fields["mean"] = self._fields["variance"] = None
+        if mean is not None and variance is not None:
+            self._give(mean, variance)
+        elif mean is not None or variance is not None:
+            raise ValueError("Normalization: give mean and variance, or neither")
+
+    def _give(self, mean: Any, variance: Any) -> None:
+        self._fields["mean"], self._fields["variance"] = _Numbers(mean), _Numbers(variance)
+
+    def adapt(self, data: Any, index: int = 0) -> None:
+        """Learns mean and variance of an array, or of array number ``index`` of a Dataset, batched
+        or not: before the model is used, or later."""
+        if not isinstance(data, Dataset):
+            data = Dataset.from_tensor_slices(data).batch(256)
+        mean, variance = data.moments(index, self._config["axis"])
+        if self.built or self.weights:
+            self.set_weights([mean, variance])
+        elif self._pointer is not None:
+            raise ValueError("Normalization: adapt() it before its model is made, or when the "
+                             "model has been built")
+        else:
+            self._give(mean, variance)
 
 
 class LayerNormalization(Layer):

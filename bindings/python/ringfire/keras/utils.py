@@ -7,7 +7,7 @@ from typing import Any, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
-from ..data import Dataset, image_directory, Path
+from ..data import Dataset, image_directory, Path, WindowPart
 from .._strategy import get_strategy
 
 _CHANNELS = {"grayscale": 1, "rgb": 3, "rgba": 4}
@@ -38,6 +38,27 @@ def split_dataset(dataset: Dataset, left_size: Union[int, float], shuffle: bool 
                   seed: int = 0) -> Tuple[Dataset, Dataset]:
     """Two parts of a dataset without a common element."""
     return dataset.split(left_size, shuffle, seed)
+
+
+def timeseries_dataset_from_array(data: Any, targets: Any, sequence_length: int,
+                                  sequence_stride: int = 1, sampling_rate: int = 1,
+                                  batch_size: Optional[int] = 128, shuffle: bool = False,
+                                  seed: int = 0, start_index: Optional[int] = None,
+                                  end_index: Optional[int] = None) -> Dataset:
+    """Windows of a table whose rows are in the order of time, each with its target.
+
+    ``targets[i]`` belongs to the window that begins with row i; without targets (None) elements
+    are windows alone.
+    """
+    rows = np.asarray(data)[start_index:end_index]
+    dataset = Dataset.from_tensor_slices(rows).table_windows(
+        WindowPart(0, sequence_length, sampling_rate=sampling_rate), sequence_stride)
+    if targets is not None:
+        chosen = np.asarray(targets)[start_index:end_index][::sequence_stride]
+        dataset = Dataset.zip(dataset, Dataset.from_tensor_slices(chosen))
+    if shuffle:
+        dataset = dataset.shuffle(len(dataset), seed=seed)
+    return dataset if batch_size is None else dataset.batch(batch_size)
 
 
 def image_dataset_from_directory(directory: Path, color_mode: str = "rgb",

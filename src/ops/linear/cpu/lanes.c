@@ -357,5 +357,6 @@ const rf_lanes_set rf_lanes4_quad = {
     .gather = { TILE(lanes4_quad_gather_2, 32, 32), TILE(lanes4_quad_gather_1, 32, 16) },
     .grad = { TILE(lanes4_quad_grad_2, 32, 32), TILE(lanes4_quad_grad_1, 32, 16) },
     /* Quad kernels of these take SwiftShader five to seven seconds each to compile. */
-    .gather_transposed = { TILE(lanes4_storage_gather_t_2, 16, 32), TILE(lanes4_storage_gather_t_1, 16, 16) },    .grad_scalar[RF_LANES_NARROW] = TILE(lanes4_quad_grad_s, 12, 32),
+    .gather_transposed = { TILE(lanes4_storage_gather_t_2, 16, 32), TILE(lanes4_storage_gather_t_1, 16, 16) },
+    .grad_scalar[RF_LANES_NARROW] = TILE(lanes4_quad_grad_s, 12, 32),
 };

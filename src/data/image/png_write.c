@@ -5,11 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "persist/events/internal.h"
+#include "base/error.h"
+#include "data/image/image.h"
 
 typedef struct encoder {
-    const unsigned char *bytes; /* of one kind: u8 or f32 */
-    const float *floats;
+    const void *pixels;
+    rf_dtype dtype;
     uint32_t width, height, channels;
     unsigned char *row;
     unsigned char *out;
@@ -53,32 +54,20 @@ static void on_flush(png_structp png)
     (void)png;
 }
 
-static void fill_row(encoder *e, uint32_t y)
-{
-    const size_t n = (size_t)e->width * e->channels;
-    if (e->bytes) {
-        memcpy(e->row, e->bytes + y * n, n);
-        return;
-    }
-    const float *from = e->floats + y * n;
-    for (size_t i = 0; i < n; i++) {
-        const float v = from[i] > 0 ? (from[i] < 1 ? from[i] : 1) : 0; /* NaN: 0 */
-        e->row[i] = (unsigned char)(v * 255 + 0.5f);
-    }
-}
-
 /* Nothing of this function's own is used after the jump. */
 static bool png_encode(png_structp png, png_infop info, encoder *e)
 {
     static const int types[] = { PNG_COLOR_TYPE_GRAY, PNG_COLOR_TYPE_GRAY_ALPHA, PNG_COLOR_TYPE_RGB,
                                  PNG_COLOR_TYPE_RGB_ALPHA };
     if (setjmp(png_jmpbuf(png))) return false;
+    png_set_user_limits(png, RF_IMAGE_MAX_PIXELS, RF_IMAGE_MAX_PIXELS);
     png_set_write_fn(png, e, on_write, on_flush);
     png_set_IHDR(png, info, e->width, e->height, 8, types[e->channels - 1], PNG_INTERLACE_NONE,
                  PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
     png_write_info(png, info);
     for (uint32_t y = 0; y < e->height; y++) {
-        fill_row(e, y);
+        const size_t n = (size_t)e->width * e->channels;
+        rf_image_to_bytes(e->pixels, e->dtype, y * n, n, e->row);
         png_write_row(png, e->row);
     }
     png_write_end(png, info);
@@ -88,11 +77,7 @@ static bool png_encode(png_structp png, png_infop info, encoder *e)
 rf_result rf_png_encode(const void *pixels, rf_dtype dtype, uint32_t width, uint32_t height, uint32_t channels,
                         unsigned char **out, size_t *size)
 {
-    encoder e = { .width = width, .height = height, .channels = channels };
-    if (dtype == RF_F32)
-        e.floats = pixels;
-    else
-        e.bytes = pixels;
+    encoder e = { .pixels = pixels, .dtype = dtype, .width = width, .height = height, .channels = channels };
     *out = NULL;
     e.row = malloc((size_t)width * channels);
     png_structp png = e.row ? png_create_write_struct(PNG_LIBPNG_VER_STRING, &e, on_error, on_warning) : NULL;
