@@ -104,4 +104,4 @@ CASES = {
     "phi3 window": (of(PHI3, sliding_window=6), {"shards": 2}),
 }
 # Those that a landing runs.
-SAMPLE = ("gpt2 options", "llama 3", "qwen2 window", "phi3", "bert masked")
+SAMPLE = ("gpt2 options", "llama 3", "qwen2 window", "bert masked")
