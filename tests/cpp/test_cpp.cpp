@@ -163,6 +163,21 @@ static void datasets(rf::strategy &)
     });
     CHECK(message == "element three" && seen.size() == 3);
 
+    /* Several datasets, which nothing else keeps. */
+    const rf::dataset sides = rf::dataset::zip({ counted(3), counted(4) });
+    const rf::dataset mixed = rf::dataset::sample({ counted(3), counted(4) }, rf::sample_params().seed(1));
+    seen.clear();
+    for (const rf_element &element : sides.pass()) {
+        CHECK(element.num_components == 2);
+        seen.push_back(first(element));
+    }
+    CHECK((seen == std::vector<float>{ 0, 1, 2 }));
+    float sum = 0;
+    for (const rf_element &element : mixed.pass()) sum += first(element);
+    CHECK(sum == 9);
+    const auto [mean, variance] = counted(3).moments(rf::moments_params().whole(true));
+    CHECK(mean.values<float>()[0] == 1 && std::fabs(variance.values<float>()[0] - 2.0f / 3) < 1e-6f);
+
     const auto position = rf::iterator::create(counted(2), 0);
     CHECK(first(*position.next()) == 0 && first(*position.next()) == 1 && !position.next());
 }

@@ -131,6 +131,7 @@ def csv():
     seed("csv", "semicolons", b"\x0e" + b"1;;\n;2147483647;3\n")
     seed("csv", "ragged", b"\x00" + b"1,2,3\n1,2\n")
     seed("csv", "open_quote", b"\x00" + b'1,2,3\n1,"2,3\n')
+    seed("csv", "left_out", b"\x18" + b'1,2,3\nx,1,2\n"4,5\n5,6,7\n8,9\n')
     seed("csv", "returns", b"\x09" + b"a,b,c\r1,2,3\r\r4,\"5\",6\r\n7,8,9\n")
     seed("csv", "utf16", b"\x08" + "1,2,3\n".encode("utf-16-le"))
     seed("csv", "utf32", b"\x08\0\0\xfe\xff" + "1,2,3\n".encode("utf-32-be"))
@@ -191,7 +192,7 @@ def iterator_state():
     """The first byte: odd, with the number of the pipeline; then batch size, examples before,
     epoch, position."""
     for number, name in enumerate(("shuffled", "zip", "concatenate", "unbatch", "padded_batch",
-                                   "flat_map", "interleave", "ignore_errors")):
+                                   "flat_map", "interleave", "ignore_errors", "sample")):
         for batch, first, epoch, position in (5, 0, 0, 3), (2, 7, 9, 4), (5, 0, 1, 1000):
             seed("iterator_state", "%s_%d_%d" % (name, batch, position),
                  bytes([2 * number + 1]) + struct.pack("<4Q", batch, first, epoch, position))

@@ -154,6 +154,10 @@ class Steps(unittest.TestCase):
         for images, labels in rows.mixup(alpha=1, seed=3).as_numpy_iterator():
             np.testing.assert_allclose(labels.sum(1), 1, atol=1e-6)
             np.testing.assert_allclose(images, labels @ np.arange(8), atol=1e-5)
+        pixels = np.tile(np.arange(4, dtype=np.float32)[:, None, None, None], (1, 8, 8, 1))
+        pictures = Dataset.from_tensor_slices((pixels, np.eye(4, dtype=np.float32))).batch(4)
+        images, labels = next(pictures.cutmix(seed=2).as_numpy_iterator())
+        np.testing.assert_allclose(images.mean((1, 2, 3)), labels @ np.arange(4), atol=1e-5)
 
     def test_sample_from_datasets(self):
         sources = [Dataset.range(30), Dataset.range(100, 110)]
