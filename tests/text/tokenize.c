@@ -13,7 +13,7 @@
 
 #include <ringfire/text.h>
 
-#define TRY(call)                                                                                                      \
+#define DO_OR_SAY(call)                                                                                                \
     do {                                                                                                               \
         if ((call) < 0) {                                                                                              \
             fprintf(stderr, "%s\n", rf_error_message());                                                               \
@@ -27,10 +27,10 @@ static int train(int argc, char **argv)
                                          .max_tokens = (uint32_t)atoi(argv[3]) };
     rf_text_lines *lines;
     rf_tokenizer *t;
-    TRY(rf_text_lines_read((const char *const *)(argv + 5), (uint32_t)(argc - 5), &lines));
-    TRY(rf_tokenizer_train(&params, rf_text_lines_texts(lines), rf_text_lines_sizes(lines), rf_text_lines_count(lines),
-                           &t));
-    TRY(rf_tokenizer_save(t, argv[4]));
+    DO_OR_SAY(rf_text_lines_read((const char *const *)(argv + 5), (uint32_t)(argc - 5), &lines));
+    DO_OR_SAY(rf_tokenizer_train(&params, rf_text_lines_texts(lines), rf_text_lines_sizes(lines),
+                                 rf_text_lines_count(lines), &t));
+    DO_OR_SAY(rf_tokenizer_save(t, argv[4]));
     rf_tokenizer_destroy(&t);
     rf_text_lines_destroy(&lines);
     return 0;
@@ -64,10 +64,10 @@ static int encode_line(const rf_tokenizer *t, char *line, size_t size)
     size_t text_size;
     if (tab) params.pair_size = from_hex(tab + 1, size - first - 1);
     const size_t line_size = from_hex(line, first);
-    TRY(rf_tokenizer_encode_with(t, line, line_size, &params, &tokens, &types));
+    DO_OR_SAY(rf_tokenizer_encode_with(t, line, line_size, &params, &tokens, &types));
     params.no_special_tokens = true;
-    TRY(rf_tokenizer_encode_with(t, line, line_size, &params, &plain, NULL));
-    TRY(rf_tokenizer_decode(t, tokens.data, (uint64_t)tokens.shape.dim[0], &text, &text_size));
+    DO_OR_SAY(rf_tokenizer_encode_with(t, line, line_size, &params, &plain, NULL));
+    DO_OR_SAY(rf_tokenizer_decode(t, tokens.data, (uint64_t)tokens.shape.dim[0], &text, &text_size));
     print_tokens(&tokens);
     print_tokens(&plain);
     print_tokens(&types);
@@ -97,7 +97,7 @@ static int speed(const rf_tokenizer *t, const char *path)
     fclose(file);
     rf_array tokens;
     const clock_t start = clock();
-    TRY(rf_tokenizer_encode(t, text, size, &tokens));
+    DO_OR_SAY(rf_tokenizer_encode(t, text, size, &tokens));
     const double seconds = (double)(clock() - start) / CLOCKS_PER_SEC;
     printf("%.2f MB/s, %.2f bytes a token\n", (double)size / 1e6 / seconds, (double)size / (double)tokens.shape.dim[0]);
     rf_array_free(&tokens);
@@ -109,7 +109,7 @@ int main(int argc, char **argv)
     rf_tokenizer *t;
     if (argc > 5 && strcmp(argv[1], "train") == 0) return train(argc, argv);
     if (argc < 3) return 2;
-    TRY(rf_tokenizer_load(argv[2], &t));
+    DO_OR_SAY(rf_tokenizer_load(argv[2], &t));
     const int failed = argc > 3 && strcmp(argv[1], "speed") == 0 ? speed(t, argv[3]) : encode(t);
     rf_tokenizer_destroy(&t);
     return failed;

@@ -163,7 +163,7 @@ static rf_result rewrite_outside(rewriter *w)
     return follows(w, 0, "]") ? copy(w, 1) : RF_OK; /* that stands for itself */
 }
 
-static rf_result rewrite(rewriter *w)
+static rf_result rewrite_pattern(rewriter *w)
 {
     while (w->at < w->size) {
         if (w->in[w->at] == '\\')
@@ -176,7 +176,7 @@ static rf_result rewrite(rewriter *w)
 
 /* ---- compiling ---- */
 
-static rf_result compile(const char *pattern, size_t size, pcre2_code **out)
+static rf_result compile_code(const char *pattern, size_t size, pcre2_code **out)
 {
     int code = 0;
     PCRE2_SIZE place = 0;
@@ -202,8 +202,8 @@ rf_result rf_regex_compile(const char *pattern, size_t size, rf_regex **out)
                        MOST_PATTERN_BYTES);
     rewriter w = { .in = pattern, .size = size };
     rf_regex *regex = RF_NEW(rf_regex);
-    rf_result r = regex ? rewrite(&w) : RF_ERROR_OUT_OF_HOST_MEMORY;
-    if (r == RF_OK) r = compile(w.out.bytes ? w.out.bytes : "", w.out.size, &regex->code);
+    rf_result r = regex ? rewrite_pattern(&w) : RF_ERROR_OUT_OF_HOST_MEMORY;
+    if (r == RF_OK) r = compile_code(w.out.bytes ? w.out.bytes : "", w.out.size, &regex->code);
     rf_bytes_free(&w.out);
     if (r < 0)
         rf_free(regex);

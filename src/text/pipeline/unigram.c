@@ -35,7 +35,7 @@ rf_result rf_unigram_read(rf_tokenizer *t, const json_t *object)
     return RF_OK;
 }
 
-static void offer(rf_lattice_node *node, uint32_t start, uint32_t token, double score)
+static void offer_way(rf_lattice_node *node, uint32_t start, uint32_t token, double score)
 {
     if (node->token != RF_TABLE_NONE && !(score > node->score)) return;
     *node = (rf_lattice_node){ .score = score, .start = start, .token = token };
@@ -56,12 +56,12 @@ static rf_result find_best(rf_flow *f, const char *piece, uint32_t size)
             if (node == 0) break;
             const uint32_t token = rf_trie_end(&m->trie, node);
             if (token == RF_TABLE_NONE) continue;
-            offer(&nodes[at], start, token, score + m->scores[token]);
+            offer_way(&nodes[at], start, token, score + m->scores[token]);
             single |= at == start + length;
         }
         if (!single && m->unknown == RF_TABLE_NONE)
             return RF_FAIL(RF_ERROR_UNSUPPORTED, "U+%04X is no token, and the vocabulary has no \"unk_id\"", code);
-        if (!single) offer(&nodes[start + length], start, m->unknown, score + m->unknown_score);
+        if (!single) offer_way(&nodes[start + length], start, m->unknown, score + m->unknown_score);
         start += length;
     }
     return RF_OK;
