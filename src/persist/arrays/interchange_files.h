@@ -9,10 +9,6 @@
 
 /* As the functions without "_with"; `out` is zero where they fail. */
 rf_result rf_safetensors_read_with(const rf_file_ops *ops, const char *path, rf_array_set *out);
-/* Only the tensors that the filter says true of (NULL: all); types, ranks and shapes of others do not count. */
-typedef bool (*rf_tensor_filter)(void *user, const char *name);
-rf_result rf_safetensors_read_some(const rf_file_ops *ops, const char *path, rf_tensor_filter filter, void *user,
-                                   rf_array_set *out);
 rf_result rf_safetensors_write_with(const rf_file_ops *ops, const char *path, const rf_named_array *arrays,
                                     uint32_t count);
 rf_result rf_npy_read_with(const rf_file_ops *ops, const char *path, rf_array *out);

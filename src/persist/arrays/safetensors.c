@@ -254,18 +254,15 @@ rf_result rf_safetensors_write(const char *path, const rf_named_array *arrays, u
 typedef struct source {
     const rf_file_ops *ops;
     const char *path;
-    rf_tensor_filter filter;
-    void *user; /* of the filter */
     int fd;
     uint64_t size, data; /* of the file; where tensors begin */
 } source;
 
 typedef struct place {
     const char *name; /* in the header's text */
-    bool wanted;
-    rf_dtype dtype; /* like the shape, of those that are wanted and can be read */
+    rf_dtype dtype;   /* like the shape, of those that can be read */
     rf_shape shape;
-    const char *unsupported_type; /* of those that are wanted and cannot: what the header says, in its text */
+    const char *unsupported_type; /* of those that cannot: what the header says, in its text */
     uint64_t begin, end;
 } place;
 
@@ -332,7 +329,7 @@ static rf_result check_readable(const source *s, const place *p)
                    s->path, p->name, p->unsupported_type, RF_MAX_RANK);
 }
 
-/* Entries that are not wanted need only their place. `text`: as in read_type(). */
+/* `text`: as in read_type(). */
 static rf_result read_entry(const source *s, const char *name, const json_t *entry, char *text, size_t size, place *p)
 {
     const json_t *offsets = json_object_get(entry, "data_offsets");
@@ -341,10 +338,9 @@ static rf_result read_entry(const source *s, const char *name, const json_t *ent
         json_integer_value(begin) < 0 || json_integer_value(end) < json_integer_value(begin))
         return fail_corrupt(s, name, "has no valid offsets");
     p->name = name;
-    p->wanted = !s->filter || s->filter(s->user, name);
     p->begin = (uint64_t)json_integer_value(begin);
     p->end = (uint64_t)json_integer_value(end);
-    if (p->wanted) RF_TRY(read_type(s, entry, text, size, p));
+    RF_TRY(read_type(s, entry, text, size, p));
     return p->end > s->size - s->data ? fail_corrupt(s, name, "lies behind the end of the file") : RF_OK;
 }
 
@@ -579,25 +575,19 @@ static rf_result read_header(source *s, header *h)
 
 static rf_result read_all(const source *s, const header *h, rf_array_set *out)
 {
-    uint32_t wanted = 0;
-    for (uint32_t i = 0; i < h->count; i++) {
-        RF_TRY(check_readable(s, &h->places[i]));
-        wanted += h->places[i].wanted;
-    }
-    out->items = RF_NEW_ARRAY(rf_named_array, wanted);
+    for (uint32_t i = 0; i < h->count; i++) RF_TRY(check_readable(s, &h->places[i]));
+    out->items = RF_NEW_ARRAY(rf_named_array, h->count);
     if (!out->items) return RF_ERROR_OUT_OF_HOST_MEMORY;
-    for (uint32_t i = 0; i < h->count; i++)
-        if (h->places[i].wanted) RF_TRY(read_tensor(s, &h->places[i], &out->items[out->count++]));
+    for (uint32_t i = 0; i < h->count; i++) RF_TRY(read_tensor(s, &h->places[i], &out->items[out->count++]));
     return RF_OK;
 }
 
-rf_result rf_safetensors_read_some(const rf_file_ops *ops, const char *path, rf_tensor_filter filter, void *user,
-                                   rf_array_set *out)
+rf_result rf_safetensors_read_with(const rf_file_ops *ops, const char *path, rf_array_set *out)
 {
     RF_REQUIRE(out, "rf_safetensors_read: out is NULL");
     *out = (rf_array_set){ 0 };
     RF_REQUIRE(path && *path, "rf_safetensors_read: path is empty");
-    source s = { .ops = ops, .path = path, .filter = filter, .user = user };
+    source s = { .ops = ops, .path = path };
     header h = { 0 };
     RF_TRY(rf_file_open_sized(ops, path, &s.fd, &s.size));
     rf_result r = read_header(&s, &h);
@@ -607,11 +597,6 @@ rf_result rf_safetensors_read_some(const rf_file_ops *ops, const char *path, rf_
     ops->close(ops->user, s.fd);
     if (r < 0) rf_array_set_free(out);
     return r;
-}
-
-rf_result rf_safetensors_read_with(const rf_file_ops *ops, const char *path, rf_array_set *out)
-{
-    return rf_safetensors_read_some(ops, path, NULL, NULL, out);
 }
 
 rf_result rf_safetensors_read(const char *path, rf_array_set *out)

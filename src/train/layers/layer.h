@@ -23,6 +23,8 @@ typedef struct rf_layer_kind {
                   uint32_t num_out);
     uint32_t min_inputs, max_inputs, max_outputs;
     bool takes_mask;
+    bool shares;                      /* rf_layer_share() */
+    bool applies_model;               /* rf_layer_from_model(): numbers of inputs and outputs are the layer's */
     bool takes_start, takes_cache;    /* rf_layer_apply_params::start_index and cache */
     void (*destroy)(rf_layer *layer); /* frees what `u` holds; NULL: nothing */
 } rf_layer_kind;
@@ -155,6 +157,15 @@ struct rf_layer {
             const rf_layer *embedding; /* of the same model */
             bool use_bias;
         } embedding_head;
+        rf_layer *shared; /* of a model to which the layer has a reference */
+        struct {
+            rf_model *model;   /* a reference; NULL: as yet a description, of one to be made */
+            rf_model *own;     /* the same, where nobody else destroys it */
+            char *last;        /* the name of the last layer that is applied; NULL: all are */
+            char *description; /* model_json.h; NULL: it was made of a model, or is of that of */
+            const rf_layer *same;
+            uint32_t num_inputs, num_outputs;
+        } model;
         struct {
             int32_t max_length; /* 0: sines */
             float max_wavelength;
@@ -170,6 +181,9 @@ const char *rf_custom_layer_type(const rf_layer *layer);
 const char *rf_custom_layer_config(const rf_layer *layer);
 /* By the function that is registered for the type. RF_ERROR_UNSUPPORTED without one. */
 rf_result rf_custom_layer_make(const char *type, const char *name, const char *config, rf_layer **out);
+
+/* The layer itself, or the other model's that it applies. */
+const rf_layer *rf_layer_original(const rf_layer *layer);
 
 /* Whether the layer takes so many inputs, a mask, and has so many outputs; with rf_layer_check_pieces() all that
  * rf_layer_apply() is given. */
@@ -217,6 +231,8 @@ rf_result rf_layer_check_input(const rf_layer *layer, rf_dtype dtype, rf_shape i
 #define RF_LAYER_IMAGES 4, "images [n, height, width, channels]"
 
 /* ---- layer_call.c ---- */
+/* The variables that it has now are trained or not as the layer says. */
+void rf_layer_freeze_variables(rf_layer *layer);
 rf_layer_state rf_layer_state_of(const rf_layer *layer);
 /* The layer gets the state, and *state what it had. */
 void rf_layer_exchange_state(rf_layer *layer, rf_layer_state *state);

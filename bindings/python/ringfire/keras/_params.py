@@ -104,7 +104,7 @@ def convert(kind: Any, value: Any, argument: str, keep: List[Any]) -> Any:
         keep.append(ffi.new("char[]", str(value).encode()))
         return keep[-1]
     if kind.kind == "pointer" and kind.item.kind == "primitive":
-        numbers = [int(v) for v in value]
+        numbers = [value] if isinstance(value, int) else [int(v) for v in value]
         keep.append(ffi.new(f"{kind.item.cname.replace(' const', '')}[]", numbers))
         return keep[-1]
     target = kind.item if kind.kind == "pointer" else kind
