@@ -30,7 +30,7 @@ MEMBERS = {
 """,
     "model": """
     /** A model of layers, one after the other, which it takes over. */
-    static returned<model> sequential(rf_strategy *strategy, view<layer> layers,
+    static returned<model> sequential(rf_strategy *strategy, view<ringfire::layer> layers,
                                       const rf_shape &input_shape = {});
     /** A model of a callable (rf_trace *, rf_model *, tensor, rf_mode) -> tensor. */
     template <class F> static returned<model> create(rf_strategy *strategy, F forward);
@@ -41,7 +41,7 @@ MEMBERS = {
     /** Predictions for all elements of a dataset. */
     returned<array> predict(const rf_dataset *data) const;
     /** Gives a layer to the model; the handle goes on naming it. */
-    returned<void> add_layer(const layer &layer) const;
+    returned<void> add_layer(const ringfire::layer &layer) const;
 """,
     "dataset": """
     /** Elements that a callable makes of those of this dataset: (const rf_element &in, rf_element

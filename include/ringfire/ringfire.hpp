@@ -345,11 +345,11 @@ inline returned<float> strategy::reduce(rf_reduce_op op, const rf_per_replica *v
 
 /* ---- models ---- */
 
-inline returned<model> model::sequential(rf_strategy *strategy, view<layer> layers,
+inline returned<model> model::sequential(rf_strategy *strategy, view<ringfire::layer> layers,
                                          const rf_shape &input_shape)
 {
     std::vector<rf_layer *> given;
-    for (const layer &l : layers) given.push_back(l.give());
+    for (const ringfire::layer &l : layers) given.push_back(l.give());
     model made;
     const rf_result r =
         rf_model_create_sequential(strategy, given.data(), static_cast<uint32_t>(given.size()),
@@ -367,7 +367,7 @@ template <class F> returned<model> model::create(rf_strategy *strategy, F forwar
     return detail::done(r, std::move(made));
 }
 
-inline returned<void> model::add_layer(const layer &layer) const
+inline returned<void> model::add_layer(const ringfire::layer &layer) const
 {
     return detail::done(rf_model_add_layer(get(), layer.give()));
 }
