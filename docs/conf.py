@@ -35,6 +35,7 @@ html_theme = "furo"
 html_title = "Ringfire %s" % release
 html_static_path = ["static"]
 html_css_files = ["book.css"]
+html_js_files = ["book.js"]
 html_copy_source = False
 html_show_sphinx = False
 
@@ -123,20 +124,39 @@ def name_outside(app, environment, node, content):
     return None
 
 
-def join_scripts(app, exception):
+def join_scripts(folder):
     """Some packages of the theme have a script that imports another one, which browsers refuse in a
     page that is read from a disk: without it nobody could choose the dark mode."""
-    folder = pathlib.Path(app.outdir) / "_static/scripts"
-    script, imported = folder / "furo.js", folder / "gumshoe-patched.js"
+    script, imported = folder / "scripts/furo.js", folder / "scripts/gumshoe-patched.js"
     begin = 'import Gumshoe from "./gumshoe-patched.js";\n'
-    if not exception and imported.exists() and script.read_text().startswith(begin):
+    if imported.exists() and script.read_text().startswith(begin):
         script.write_text(imported.read_text() + script.read_text().removeprefix(begin))
+
+
+def complete_styles(folder):
+    """Debian 12's package of the theme imports a file of a web server of Debian's, and has lost the
+    rules for readers whose system is dark."""
+    style = folder / "styles/furo.css"
+    text = style.read_text()
+    for line, path in re.findall(r"(@import url\((/javascript/[^)]*)\);)", text):
+        text = text.replace(line, pathlib.Path("/usr/share" + path).read_text())
+    dark = re.search(r'@media not print \{(\s*body\[data-theme="dark"\].*?\}\s*\})', text, re.S)
+    if "prefers-color-scheme" not in text and dark:
+        text += "@media screen and (prefers-color-scheme: dark) {%s\n" % dark[1].replace(
+            '[data-theme="dark"]', ':not([data-theme="light"])')
+    style.write_text(text)
+
+
+def repair_theme(app, exception):
+    if not exception and app.builder.format == "html":
+        join_scripts(pathlib.Path(app.outdir) / "_static")
+        complete_styles(pathlib.Path(app.outdir) / "_static")
 
 
 def setup(app):
     # Pages know the names that others declare: another header makes all of them be read anew.
     app.add_config_value("headers", "", "env")
-    app.connect("build-finished", join_scripts)
+    app.connect("build-finished", repair_theme)
     app.connect("missing-reference", name_outside)
     app.connect("config-inited", headers_as_xml)
     app.connect("doctree-resolved", lambda app, document, name: inline_pictures(app, document))

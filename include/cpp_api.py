@@ -188,6 +188,9 @@ class Function:
             self.arguments.append("made_%s.out()" % name)
         elif own:
             self.object(kind, own, name)
+        elif kind == "const rf_dataset* const*" and self.count_of(name, following):
+            self.view("dataset_argument", name, "detail::datasets(%s).data()" % name)
+            self.keeps.append(name)
         elif re.fullmatch(r"(const )?rf_\w+\*const\*", kind) and name in ("in", "layers"):
             element = kind[:-len("*const*")] + " *"
             self.view(element, name, name + ".data()")
@@ -212,7 +215,7 @@ class Function:
             self.checks = self.views[1:]
         elif m := re.fullmatch(r"(rf_tensor|rf_\w+|%s)\*" % SCALARS, kind):
             if not (last and name == "out" or name in ("mean", "variance", "values", "indices")
-                    and m[1] == "rf_tensor") or m[1] == "rf_array_set":
+                    and m[1] in ("rf_tensor", "rf_array")) or m[1] == "rf_array_set":
                 return False
             self.outs.append((m[1], name))
             self.arguments.append("&made_%s" % name)
@@ -335,8 +338,9 @@ class Function:
         lines.append("const rf_result r = %s;" % call)
         for kind, name in self.outs:
             if kind in ("dataset", "iterator", "device_data"):
-                lines += ["made_%s.keep(%s);" % (name, k if k != "*this" else "callables()")
-                          if k == "*this" else "made_%s.keep(%s.callables());" % (name, k)
+                lines += ["made_%s.keep(callables());" % name if k == "*this" else
+                          "for (const auto &each : %s) made_%s.keep(each.callables());" % (k, name)
+                          if k in self.views else "made_%s.keep(%s.callables());" % (name, k)
                           for k in self.keeps]
         return lines + ["return detail::done(r, %s);" % value]
 

@@ -389,6 +389,10 @@ template <class T> std::vector<T *> pointers(const view<T *> &objects)
 {
     return { objects.begin(), objects.end() };
 }
+inline std::vector<const rf_dataset *> datasets(const view<dataset_argument> &given)
+{
+    return { given.begin(), given.end() };
+}
 inline std::string owned_string(char *text)
 {
     std::string string = text ? text : "";

@@ -326,9 +326,9 @@ typedef struct rf_erase_params {
 RF_API RF_MUST_USE rf_result rf_dataset_map_erase(const rf_dataset *in, uint32_t index,
                                                   uint64_t seed, const rf_erase_params *params,
                                                   rf_dataset **out);
-/** How rf_dataset_mixup() mixes. NULL or zeroed: as in Keras. */
+/** How rf_dataset_mixup() and rf_dataset_cutmix() mix. NULL or zeroed: as in Keras. */
 typedef struct rf_mixup_params {
-    double alpha;         /**< of the distribution Beta(alpha, alpha) of the parts. 0: 0.2 */
+    double alpha; /**< of the distribution Beta(alpha, alpha) of the parts. 0: 0.2; CutMix: 1 */
     uint64_t reserved[4]; /**< zero: room for later fields */
 } rf_mixup_params;
 /**
@@ -342,6 +342,14 @@ typedef struct rf_mixup_params {
  */
 RF_API RF_MUST_USE rf_result rf_dataset_mixup(const rf_dataset *in, uint64_t seed,
                                               const rf_mixup_params *params, rf_dataset **out);
+/**
+ * Puts a rectangle of another image of the batch into each one (CutMix, Yun et al. 2019). Component
+ * `index` has the images, [n, height, width, channels]; the others are mixed as by
+ * rf_dataset_mixup(), by the part of the area that stays. A rectangle that lies partly outside is
+ * smaller. All else is as there.
+ */
+RF_API RF_MUST_USE rf_result rf_dataset_cutmix(const rf_dataset *in, uint32_t index, uint64_t seed,
+                                               const rf_mixup_params *params, rf_dataset **out);
 /**
  * Says in `*keep` whether an element stays. It follows the rules of ::rf_map_fn.
  */

@@ -100,11 +100,92 @@ RF_API RF_MUST_USE rf_result rf_npy_read(const char *path, rf_array *out);
  */
 RF_API RF_MUST_USE rf_result rf_model_export_safetensors(rf_model *model, const char *path);
 /**
- * Sets the weights of a built model from a safetensors file: all of them or none.
- * Tensors that the model does not have are ignored, whatever their type. The chief of a job reads.
- * Collective.
+ * Sets the weights of a built model from a safetensors file: all of them or none. Tensors of f16
+ * and bf16 are widened. Tensors that the model does not have are ignored, whatever their type. The
+ * chief of a job reads. Collective.
  */
 RF_API RF_MUST_USE rf_result rf_model_import_safetensors(rf_model *model, const char *path);
+
+/* ---- weights under other names ---- */
+
+/** Says which variable gets a tensor of a file, and how. `pattern` is required. */
+typedef struct rf_weight_rule {
+    /**
+     * The tensor's name. "*" stands for any characters but "/" and ".", one at least and once in
+     * each part between those; "**", once, for any characters or none.
+     */
+    const char *pattern;
+    /**
+     * The variable's name, as in rf_model_variables(): its n-th "*" or "**" becomes what the n-th
+     * of the pattern stands for. NULL: the tensor is not wanted, and not left over either
+     */
+    const char *name;
+    /**
+     * Dimension i of the variable is dimension perm[i] of the tensor (rf_transpose()); tensors with
+     * another number of dimensions than `num_perm` do not fit. NULL: as they are
+     */
+    const int32_t *perm;
+    uint32_t num_perm;
+    /** After `perm`, the tensor needs as many numbers as the variable, but not its shape. */
+    bool reshape;
+    uint64_t reserved[4]; /**< zero: room for later fields */
+} rf_weight_rule;
+
+/** How it went with a variable, or with a tensor that no variable got. */
+typedef enum rf_weight_outcome {
+    RF_WEIGHT_LOADED,
+    RF_WEIGHT_MISSING,    /**< no tensor has the variable's name */
+    RF_WEIGHT_MISMATCHED, /**< its tensor is of another shape, or not of f32, f16 or bf16 */
+    RF_WEIGHT_LEFT_OVER,  /**< no variable has the tensor's name */
+} rf_weight_outcome;
+/** One line of a ::rf_weight_report. */
+typedef struct rf_weight_note {
+    rf_weight_outcome outcome;
+    const char
+        *variable;      /**< its name in the model; of LEFT_OVER what rules made of the tensor's */
+    const char *tensor; /**< its name in the file; NULL: MISSING */
+    const char *detail; /**< of MISMATCHED the types and shapes; else NULL */
+    uint64_t reserved[4]; /**< zero until a later version has more to say */
+} rf_weight_note;
+/** A report of rf_model_load_weights_with(). The caller frees it with rf_weight_report_free(). */
+typedef struct rf_weight_report {
+    rf_weight_note *notes; /**< all variables of the model, then all tensors that are left over */
+    uint32_t count;
+    uint32_t counts[4];   /**< notes of each ::rf_weight_outcome */
+    char *text;           /**< holds the names */
+    uint64_t reserved[4]; /**< zero until a later version has more to say */
+} rf_weight_report;
+/** Frees a report and zeroes it. NULL does nothing. */
+RF_API void rf_weight_report_free(rf_weight_report *report);
+
+/**
+ * How rf_model_load_weights_with() reads a file. NULL or zeroed: every variable needs a tensor of
+ * its name and shape, and other tensors are ignored.
+ */
+typedef struct rf_load_weights_params {
+    /** The first that a tensor's name matches is followed; others keep their names. NULL: none */
+    const rf_weight_rule *rules;
+    uint32_t num_rules;
+    bool allow_missing;    /**< variables without a tensor stay as they are */
+    bool skip_mismatch;    /**< so do those whose tensor does not fit; as in Keras */
+    bool refuse_left_over; /**< tensors that no variable gets are an error */
+    /** Receives what became of each, also where something does not fit. NULL: not wanted */
+    rf_weight_report *report;
+    uint64_t reserved[8]; /**< zero: room for later fields */
+} rf_load_weights_params;
+/**
+ * Sets weights of a built model from a safetensors file or an archive, under names that rules may
+ * change. Nothing is set where something does not fit that has to, or where reading fails. The
+ * names of an archive are those behind "model/"; all of them where there are none of these. Tensors
+ * of f16 and bf16 are widened. The chief of a job reads; the report is the same on all workers.
+ * Collective.
+ * @return RF_ERROR_NOT_FOUND names a variable without a tensor; RF_ERROR_INVALID_ARGUMENT one whose
+ *   tensor does not fit, two tensors for one variable, a tensor that is left over, or a rule.
+ */
+RF_API RF_MUST_USE rf_result rf_model_load_weights_with(rf_model *model, const char *path,
+                                                        const rf_load_weights_params *params);
+
+/* ---- ONNX ---- */
 
 /**
  * Writes a built model, sequential or not, as an ONNX graph for inference (IR 8, opset 13).

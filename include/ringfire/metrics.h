@@ -51,6 +51,12 @@ typedef enum rf_metric_kind {
      */
     RF_METRIC_HIT_RATE,
     RF_METRIC_NDCG,
+    /**
+     * How often each class is taken for each, of class numbers and predictions of at least two
+     * classes: row i, column j counts labels i whose largest prediction is that of class j. Its one
+     * value, for logs, is the part on the diagonal: the accuracy.
+     */
+    RF_METRIC_CONFUSION_MATRIX,
 } rf_metric_kind;
 /**
  * How precision, recall and F1 become one value, as `average` of Keras' F1Score. With all but the
@@ -65,6 +71,13 @@ typedef enum rf_metric_average {
     RF_METRIC_AVERAGE_WEIGHTED, /**< the mean over classes, weighted by how often labels are of it
                                  */
 } rf_metric_average;
+/** Divisors of the counts in a confusion matrix; a row, column or matrix without any stays 0. */
+typedef enum rf_metric_normalize {
+    RF_METRIC_NORMALIZE_NONE,        /**< counts, or sums of sample weights */
+    RF_METRIC_NORMALIZE_LABELS,      /**< each row by its sum: the diagonal has the recalls */
+    RF_METRIC_NORMALIZE_PREDICTIONS, /**< each column by its sum: it has the precisions */
+    RF_METRIC_NORMALIZE_ALL,         /**< all by the sum of all */
+} rf_metric_normalize;
 /** A metric before it is created. */
 typedef struct rf_metric_params {
     rf_metric_kind kind;
@@ -78,8 +91,15 @@ typedef struct rf_metric_params {
     uint32_t k;              /**< both TOP_K; 0: 5. HIT_RATE and NDCG; 0: 10 */
     uint64_t num_thresholds; /**< both AUC: 3 to 10000, evenly over [0, 1]; 0: 200 */
     rf_metric_average average; /**< PRECISION, RECALL, F1 */
-    uint32_t num_classes;      /**< with an average of classes: 1 to 10000, required */
-    uint64_t reserved[4];      /**< zero: room for later fields */
+    /** With an average of classes: 1 to 10000, required; CONFUSION_MATRIX: 2 to 255, required */
+    uint32_t num_classes;
+    /**
+     * SPARSE_CATEGORICAL_ACCURACY, SPARSE_TOP_K, PERPLEXITY, CONFUSION_MATRIX: labels of this
+     * number, such as -100, do not count. Copied. NULL: none
+     */
+    const int32_t *ignore_class;
+    rf_metric_normalize normalize; /**< CONFUSION_MATRIX */
+    uint64_t reserved[2];          /**< zero: room for later fields */
 } rf_metric_params;
 /**
  * Creates a metric. Values are accumulated on the devices, as sums and counts that stay exact
@@ -106,14 +126,23 @@ RF_API rf_result rf_metric_update(rf_trace *t, rf_metric *metric, rf_tensor labe
  */
 RF_API RF_MUST_USE rf_result rf_metric_result(rf_metric *metric, double *out);
 /**
- * All values over all replicas: of ::RF_METRIC_AVERAGE_NONE one for each class, of others the one
- * of rf_metric_result(). Collective; blocking.
+ * All values over all replicas: of ::RF_METRIC_AVERAGE_NONE one for each class, of a confusion
+ * matrix all of it, row after row, of others the one of rf_metric_result(). Collective; blocking.
  * @param[out] out has room for `capacity` values.
  * @param[out] count number of values; NULL: not wanted.
  * @return RF_ERROR_INVALID_ARGUMENT when they do not fit; `*count` is then set all the same.
  */
 RF_API RF_MUST_USE rf_result rf_metric_results(rf_metric *metric, double *out, uint32_t capacity,
                                                uint32_t *count);
+/**
+ * A confusion matrix as a table of text, a line for each row below a line of the columns' names.
+ * Collective; blocking.
+ * @param names of the classes, as many as there are; NULL: their numbers
+ * @param[out] text owned by the caller, who frees it with rf_string_free().
+ * @return RF_ERROR_INVALID_ARGUMENT for other metrics.
+ */
+RF_API RF_MUST_USE rf_result rf_metric_table(rf_metric *metric, const char *const *names,
+                                             char **text);
 /**
  * Value over the replicas of this worker only: for progress lines, which are drawn by the clock.
  * Not collective; blocking.

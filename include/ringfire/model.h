@@ -56,6 +56,18 @@ RF_API const char *rf_model_input_name(const rf_model *model, uint32_t index);
 /** Name of an output; as rf_model_input_name(). */
 RF_API const char *rf_model_output_name(const rf_model *model, uint32_t index);
 /**
+ * Shape of an example of an input, without the batch. Its rank is 0 before the model is built, and
+ * when there is no such input.
+ */
+RF_API rf_shape rf_model_input_shape(const rf_model *model, uint32_t index);
+/** The same of an output; as rf_model_input_shape(). */
+RF_API rf_shape rf_model_output_shape(const rf_model *model, uint32_t index);
+/** Type of an input. RF_DTYPE_INVALID before the model is built, and when there is no such input.
+ */
+RF_API rf_dtype rf_model_input_dtype(const rf_model *model, uint32_t index);
+/** The same of an output; as rf_model_input_dtype(). */
+RF_API rf_dtype rf_model_output_dtype(const rf_model *model, uint32_t index);
+/**
  * Applies any model inside a step: rf_model_call() for several tensors.
  * @param in all inputs, each with the batch as dimension 0
  * @param[out] out as many as the model has outputs; invalid tensors after a failure
@@ -137,6 +149,71 @@ RF_API bool rf_layer_trainable(const rf_layer *layer);
  */
 RF_API rf_variable *rf_layer_variable(const rf_layer *layer, const char *name);
 
+/**
+ * Names a layer, also one whose constructor takes no name. `name` is copied.
+ * @return RF_ERROR_INVALID_ARGUMENT for an empty name, and once a model has the layer.
+ */
+RF_API RF_MUST_USE rf_result rf_layer_set_name(rf_layer *layer, const char *name);
+/** Name of a layer, owned by it; NULL before a model has named it, and for NULL. */
+RF_API const char *rf_layer_name(const rf_layer *layer);
+
+/* ---- layers of a model ---- */
+
+/** Number of layers of a model, in which a model as a layer counts as one. 0 for NULL. */
+RF_API uint32_t rf_model_num_layers(const rf_model *model);
+/** A layer of a model, in the order of a summary. Borrowed; NULL when there is no such layer. */
+RF_API rf_layer *rf_model_layer_at(const rf_model *model, uint32_t index);
+/**
+ * A layer of a model by its name, also of one that was loaded: to freeze it
+ * (rf_layer_set_trainable()) or to read its weights (rf_layer_variable()). "encoder/dense" is the
+ * layer "dense" of the model that is the layer "encoder". Borrowed; NULL when there is none.
+ */
+RF_API rf_layer *rf_model_find_layer(const rf_model *model, const char *name);
+
+/**
+ * The name that a variable has in the files of a model, such as "encoder/dense/kernel". Borrowed
+ * from the model; NULL when it is none of the model's.
+ */
+RF_API const char *rf_model_variable_name(const rf_model *model, const rf_variable *variable);
+
+/** A model as a layer. `model` is required. */
+typedef struct rf_model_layer_params {
+    /** On the strategy of the models that get the layer, and kept as long as they live. */
+    rf_model *model;
+    /**
+     * Apply the model only up to its layer of this name, whose first output at its last call is the
+     * output: a model without its head. NULL: apply all of it
+     */
+    const char *last_layer;
+    const char *name;     /**< NULL: "model", "model_1", ... */
+    uint64_t reserved[8]; /**< zero: room for later fields */
+} rf_model_layer_params;
+/**
+ * Makes a layer of a model, with its inputs and outputs. The layer's weights are the model's: as
+ * many layers, of as many models, as are made of one model share them. They are called after the
+ * layer, such as "encoder/dense/kernel", and are trained, saved and exported with each model that
+ * uses them. rf_layer_set_trainable() freezes all layers of the model. A file holds the model with
+ * the layer, where it is sequential or functional.
+ * @return RF_ERROR_INVALID_ARGUMENT when the model has no layer `last_layer`, or with one is not
+ *   built, or code.
+ */
+RF_API RF_MUST_USE rf_result rf_layer_from_model(const rf_model_layer_params *params,
+                                                 rf_layer **out);
+/**
+ * The model that a layer of rf_layer_from_model() applies; that of a model that was loaded is
+ * complete as well. Borrowed from the layer; NULL for other layers.
+ */
+RF_API rf_model *rf_layer_model(const rf_layer *layer);
+
+/**
+ * Makes a layer that applies a layer of another model, with its weights and its name: for a second
+ * model, such as one that gives what the first one has inside. That model's variables stay as long
+ * as the layer does. A file of the second model has the layer itself. A layer of
+ * rf_layer_from_model() becomes another one of the same model.
+ * @return RF_ERROR_INVALID_ARGUMENT for a layer that no model has.
+ */
+RF_API RF_MUST_USE rf_result rf_layer_share(rf_layer *layer, rf_layer **out);
+
 /* ---- functional models: graphs of layers, which files can hold ---- */
 
 /** Makes a functional model. */
@@ -170,7 +247,9 @@ RF_API RF_MUST_USE rf_result rf_model_builder_create(rf_strategy *strategy, rf_m
 RF_API void rf_model_builder_destroy(rf_model_builder **builder);
 /**
  * An input of the model: its type, the shape of an example (without the batch), and its name, which
- * is copied; NULL: "input", "input_1", ... At most RF_MAX_COMPONENTS, all of them before the first
+ * is copied; NULL: "input", "input_1", ... Dimensions of -1, such as the length of sequences, are
+ * left open: the model is traced for each that comes, and ONNX files call them "sequence". It is
+ * built with 8 and 11 in their place. At most RF_MAX_COMPONENTS, all of them before the first
  * layer.
  */
 RF_API rf_symbol rf_model_builder_input(rf_model_builder *builder, rf_dtype dtype, rf_shape shape,

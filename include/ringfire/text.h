@@ -89,6 +89,14 @@ typedef enum rf_tokenizer_kind {
      * decoding gives back its bytes. All bytes above 127 count as letters.
      */
     RF_TOKENIZER_BYTE_PAIR,
+    /**
+     * As a file of Hugging Face's library says, tokenizer.json: rf_tokenizer_load() makes such a
+     * tokenizer, nothing else does. A token's text is as the file has it, where a byte-level model
+     * writes "Ġthe" for " the". Bytes that are not UTF-8 become U+FFFD before anything else, one
+     * for each run of bytes that a character could begin with. Unlike the other kinds, special
+     * tokens in a text become these tokens, unless rf_tokenizer_encode_params says otherwise.
+     */
+    RF_TOKENIZER_PIPELINE,
 } rf_tokenizer_kind;
 
 /** How a tokenizer is made. */
@@ -168,9 +176,32 @@ RF_API bool rf_tokenizer_is_special(const rf_tokenizer *tokenizer, int32_t id);
  */
 RF_API RF_MUST_USE rf_result rf_tokenizer_encode(const rf_tokenizer *tokenizer, const char *text,
                                                  size_t size, rf_array *out);
+/** How a text becomes tokens of a tokenizer.json; zeros are what rf_tokenizer_encode() does. */
+typedef struct rf_tokenizer_encode_params {
+    const char *pair;          /**< a second text, such as an answer; NULL: none */
+    size_t pair_size;          /**< its bytes */
+    bool no_special_tokens;    /**< without those that the post-processor puts around texts */
+    bool split_special_tokens; /**< special tokens in the texts are text like any other */
+    uint64_t reserved[8];      /**< zero: room for later fields */
+} rf_tokenizer_encode_params;
 /**
- * Turns token numbers into text. Special tokens are left out, except for "[UNK]". Words and
- * WordPiece's words are separated by one space; characters and byte pairs follow each other.
+ * Turns a text of `size` bytes, or a pair of texts, into token numbers as a tokenizer.json says.
+ * Where the file has a truncation, the result has at most as many tokens.
+ * @param params NULL: all zeros.
+ * @param[out] out i32 [n], owned by the caller, who frees it with rf_array_free().
+ * @param[out] types i32 [n], owned by the caller: the type of each token, as the post-processor
+ *   says, usually 0 in the first text and 1 in the second one. May be NULL.
+ * @return RF_ERROR_INVALID_ARGUMENT for tokenizers of other kinds; RF_ERROR_UNSUPPORTED where a
+ *   regular expression of the file takes too long for the text.
+ */
+RF_API RF_MUST_USE rf_result rf_tokenizer_encode_with(const rf_tokenizer *tokenizer,
+                                                      const char *text, size_t size,
+                                                      const rf_tokenizer_encode_params *params,
+                                                      rf_array *out, rf_array *types);
+/**
+ * Turns token numbers into text. Special tokens are left out, except for "[UNK]" of other kinds
+ * than RF_TOKENIZER_PIPELINE. Words and WordPiece's words are separated by one space; characters
+ * and byte pairs follow each other; a tokenizer.json has its decoder.
  * @param tokens `count` numbers. May be NULL when there are none.
  * @param[out] text followed by a zero byte. Owned by the caller, who frees it with
  * rf_string_free().
@@ -188,11 +219,21 @@ RF_API RF_MUST_USE rf_result rf_tokenizer_decode(const rf_tokenizer *tokenizer,
  */
 RF_API RF_MUST_USE rf_result rf_tokenizer_save(const rf_tokenizer *tokenizer, const char *path);
 /**
- * Reads a tokenizer from a file. Blocking: reads the file.
+ * Reads a tokenizer from a file that rf_tokenizer_save() wrote, or from a tokenizer.json of Hugging
+ * Face's library; the content says which. Blocking: reads the file.
+ * These parts of a tokenizer.json are known: the models BPE, WordPiece, Unigram and WordLevel; the
+ * normalizers NFC, NFD, NFKC, NFKD, Lowercase, Strip, StripAccents, Replace, Prepend,
+ * BertNormalizer, Nmt, ByteLevel and Precompiled; the pre-tokenizers ByteLevel, Split, Metaspace,
+ * BertPreTokenizer, Whitespace, WhitespaceSplit, Punctuation, Digits and CharDelimiterSplit; the
+ * post-processors TemplateProcessing, BertProcessing, RobertaProcessing and ByteLevel; the decoders
+ * ByteLevel, ByteFallback, Fuse, Metaspace, WordPiece, BPEDecoder, Replace and Strip; sequences of
+ * all these; added tokens, and truncation. Its padding has no effect: rf_tokenizer_encode_padded()
+ * pads. The numbers of its tokens have no gaps. Saving such a tokenizer writes the same file.
  * @param[out] out owned by the caller, who calls rf_tokenizer_destroy().
  * @return RF_ERROR_NOT_FOUND, RF_ERROR_IO, or RF_ERROR_CORRUPT_DATA for a file that is no tokenizer
- *   or was cut or changed; RF_ERROR_UNSUPPORTED for one of a later version. The message names the
- *   file.
+ *   or was cut or changed; RF_ERROR_UNSUPPORTED for one of a later version, and for a component or
+ *   a member of a tokenizer.json that is not known. The message names the file, and the place in
+ * it.
  */
 RF_API RF_MUST_USE rf_result rf_tokenizer_load(const char *path, rf_tokenizer **out);
 

@@ -167,13 +167,21 @@ typedef struct rf_loss {
      * classes, y (1 - s) + s / c; c is 2 for the binary one.
      */
     float label_smoothing;
-    float delta;          /**< HUBER; 0: 1 */
-    uint64_t reserved[3]; /**< zero: room for later fields */
+    float delta; /**< HUBER; 0: 1 */
+    /**
+     * SPARSE_CATEGORICAL_CROSSENTROPY: where the label is this number, such as -100, the loss is 0
+     * and has no gradient. A mean of fit is then over all other labels of the step, on all
+     * replicas; without any it is 0. rf_model_compile() copies the number. NULL: none
+     */
+    const int32_t *ignore_class;
+    uint64_t reserved[2]; /**< zero: room for later fields */
 } rf_loss;
 /**
  * Applies a loss in a custom step: losses per example (NONE) or a scalar (SUM).
  * AUTO and SUM_OVER_BATCH_SIZE are refused, because they would divide by the replica's share of the
  * batch; use NONE with rf_compute_average_loss(), or SUM.
+ * With an `ignore_class` give rf_compute_weighted_loss() weights that are 0 for these labels and 1
+ * for others.
  * Labels may have any type that tensors have. Those of the sparse crossentropy may be [n...] or
  * [n..., 1]; targets [n] match predictions [n, 1], also labels of the binary crossentropy.
  */
@@ -265,6 +273,7 @@ typedef struct rf_compile_params {
  * settings. Metrics of probabilities (those that have rf_metric_params::from_logits) whose output
  * has a crossentropy with `from_logits` get the probabilities of the logits: a sigmoid's beside the
  * binary one, else a softmax's. Errors are of the predictions as they are.
+ * Metrics that have rf_metric_params::ignore_class leave out what the loss of their output does.
  * The logs of a model with several outputs have "loss", "NAME_loss" of each output before its
  * weight, and "NAME_METRIC"; all of them at most 7.
  */

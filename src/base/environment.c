@@ -109,6 +109,8 @@ static const struct {
     { "VK_ICD_FILENAMES", "list", "Vulkan's loader: older name of VK_DRIVER_FILES" },
     { "VK_LOADER_DRIVERS_SELECT", "list", "Vulkan's loader: the only drivers that it takes" },
     { "VK_LOADER_DRIVERS_DISABLE", "list", "Vulkan's loader: drivers that it leaves out" },
+    { "LP_NUM_THREADS", "number",
+      "Mesa: threads of lavapipe for dispatches; looked at to say where none would be faster" },
     { "NVIDIA_DRIVER_CAPABILITIES", "list", "NVIDIA's container tools: what of the driver is in the container" },
     { "XDG_CACHE_HOME", "directory", "Base of the cache directory where RINGFIRE_CACHE is unset" },
     { "HOME", "directory",

@@ -62,22 +62,35 @@ bool rf_log_wants(rf_log_level level)
     return wanted;
 }
 
-void rf_log_message(rf_log_level level, const char *format, ...)
+static void pass_message(rf_log_level level, bool kept, const char *format, va_list args)
 {
     pthread_mutex_lock(&sink.lock);
     const rf_log_fn fn = level <= sink.most_verbose ? sink.fn : NULL;
     void *const user = sink.user;
     pthread_mutex_unlock(&sink.lock);
-    if (!fn && level > RF_LOG_WARN) return;
+    if (!fn && !kept) return;
     char message[1024];
-    va_list args;
-    va_start(args, format);
     rf_number_vprint(message, sizeof(message), format, args);
-    va_end(args);
-    if (level <= RF_LOG_WARN) {
+    if (kept) {
         pthread_mutex_lock(&sink.lock);
         keep_recent(message);
         pthread_mutex_unlock(&sink.lock);
     }
     if (fn) fn(user, level, message);
+}
+
+void rf_log_message(rf_log_level level, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    pass_message(level, level <= RF_LOG_WARN, format, args);
+    va_end(args);
+}
+
+void rf_log_advice(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    pass_message(RF_LOG_INFO, true, format, args);
+    va_end(args);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The latest warnings and errors of the log, whether or not the program shows them. */
+/* The latest warnings, errors and pieces of advice of the log, whether or not the program shows them. */
 #ifndef RF_BASE_LOG_RECENT_H
 #define RF_BASE_LOG_RECENT_H
 

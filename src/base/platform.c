@@ -48,6 +48,11 @@ uint64_t rf_processor_ns(void)
     return clock_ns(CLOCK_PROCESS_CPUTIME_ID);
 }
 
+uint64_t rf_thread_ns(void)
+{
+    return clock_ns(CLOCK_THREAD_CPUTIME_ID);
+}
+
 void rf_want_large_pages(void *memory, uint64_t size)
 {
     const long answer = sysconf(_SC_PAGESIZE);

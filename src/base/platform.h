@@ -7,6 +7,7 @@
 
 uint64_t rf_now_ns(void);       /* monotonic */
 uint64_t rf_processor_ns(void); /* that all threads of this process have computed */
+uint64_t rf_thread_ns(void);    /* that the calling thread has computed */
 /* The process that an object was made in. A child of fork() has the object's memory, but neither its threads nor its
  * driver's: it must not wait for them, and what it sends on shared connections would be taken for its parent's. */
 int64_t rf_process_id(void);
@@ -48,6 +49,9 @@ rf_result rf_cache_open(const char *explicit_path, bool required, rf_cache *out)
 
 /* Sends a line to the sink of rf_log_set(). (rf_log() is the logarithm of ops.h.) */
 void rf_log_message(rf_log_level level, const char *format, ...) RF_PRINTF(2, 3);
+/* The same at level info, kept among the latest warnings (base/log_recent.h): a report shows the user what to do
+ * better. */
+void rf_log_advice(const char *format, ...) RF_PRINTF(1, 2);
 /* Whether such a line would be shown to anybody: to be asked before it costs much to put together. */
 bool rf_log_wants(rf_log_level level);
 

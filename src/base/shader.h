@@ -9,12 +9,15 @@
 
 #include <ringfire/common.h>
 
+/* A subgroup size that no device has: full subgroups, of as many lanes as the device's have. */
+enum { RF_FULL_SUBGROUPS = 1 };
+
 typedef struct rf_shader {
     const char *name;
     const uint32_t *words; /* of one that a program brought; NULL: the module is packed. rf_shader_read() has both */
     const uint8_t *packed; /* the form of base/module_words.h, compressed by zstd */
     uint32_t num_packed, num_words;
-    uint32_t subgroup_size; /* > 0: needs full subgroups of this size */
+    uint32_t subgroup_size; /* > 0: needs full subgroups of this size, or RF_FULL_SUBGROUPS */
     uint32_t push_size;     /* bytes of its push constants; 0: it has none, or a program brought it */
     uint64_t content;       /* hash of one that does not live as long as the process: what keeps it keeps a copy. 0: its
                                address tells it from all others */

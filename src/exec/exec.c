@@ -64,7 +64,7 @@ static rf_result add_segment(rf_exec *exec, uint64_t size)
 {
     RF_TRY(RF_VEC_GROW(&exec->slab));
     rf_gpu_buffer **segment = &exec->slab.items[exec->slab.count];
-    RF_TRY(rf_gpu_buffer_create(exec->device, RF_GPU_MEMORY_DEVICE, size, "slab", segment));
+    RF_TRY(rf_gpu_buffer_create(exec->device, RF_GPU_MEMORY_DEVICE, size, "activations", segment));
     exec->slab.count++;
     exec->slab_size += size;
     return RF_OK;

@@ -70,7 +70,8 @@ const char *rf_call_format(const rf_op_call *call, char *text, size_t size);
 /* Warns once per device and call where nothing but a last resort can run it; debug: which kernel was chosen. */
 void rf_log_kernel_choice(rf_exec *exec, const char *program, int64_t batch, const rf_op_call *call,
                           const rf_kernel *kernel);
-/* Debug: the sizes of what was planned. */
+/* Debug: the sizes of what was planned. Advice, once in a process, where a software driver's threads hinder the step.
+ */
 void rf_log_instance_plan(const rf_instance *instance);
 
 /* ---- tuning table (tune.c) ---- */

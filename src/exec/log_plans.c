@@ -2,17 +2,28 @@
 /* Log messages about plans: which kernels run, operations that only a slow kernel can run, and the memory that a
  * program takes. */
 #include <inttypes.h>
+#include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/philox.h"
 #include "base/platform.h"
+#include "base/threads.h"
 #include "exec/internal.h"
+#include "exec/submission_split.h"
+#include "exec/thread_cost.h"
 
 /* A kernel whose score is this fraction of another's is no rival: it is there in case that the other one is not. */
 #define NO_RIVAL 1e-3
 /* Below this any kernel is as fast as its dispatch. */
 #define NOTICED_FLOPS 1e6
+/* Steps of fewer dispatches, such as updates, belong to others. */
+#define LEAST_DISPATCHES 4u
+#define NOTICED_SLOWDOWN 1.4
+/* Small tensors are computed at half the speed, at most, that splitting of long runs assumes. */
+#define SMALL_PACE 2.0
+#define MOST_THREADS 32u /* that llvmpipe starts */
 
 const char *rf_call_format(const rf_op_call *call, char *text, size_t size)
 {
@@ -77,8 +88,36 @@ void rf_log_kernel_choice(rf_exec *exec, const char *program, int64_t batch, con
                        rf_call_format(call, text, sizeof(text)), kernel->name);
 }
 
+/* That lavapipe wakes for a dispatch. Where it is told to start none, or has one processor, it computes by itself. */
+static uint32_t count_driver_threads(const rf_device_caps *caps)
+{
+    const char *wanted = rf_env("LP_NUM_THREADS");
+    const uint32_t cpus = rf_cpu_count();
+    if (caps->driver != RF_DRIVER_LAVAPIPE) return 0;
+    if (!wanted) return cpus > 1 ? cpus : 0;
+    const unsigned long count = strtoul(wanted, NULL, 10);
+    return count < MOST_THREADS ? (uint32_t)count : MOST_THREADS;
+}
+
+/* Once in a process: the driver reads the variable when it is loaded, so that only the user can set it. */
+static void advise_threads(const rf_instance *in)
+{
+    static atomic_flag told = ATOMIC_FLAG_INIT;
+    double seconds = 0;
+    const uint32_t threads = count_driver_threads(&in->program->exec->caps);
+    if (threads == 0 || in->num_dispatches < LEAST_DISPATCHES) return;
+    for (uint32_t i = 0; i < in->num_nodes; i++) seconds += SMALL_PACE * rf_split_assumed_seconds(&in->nodes[i].cost);
+    const double slowdown = rf_threads_slowdown(in->num_dispatches, seconds, threads);
+    if (slowdown < NOTICED_SLOWDOWN || atomic_flag_test_and_set(&told)) return;
+    rf_log_advice("%s, batch %" PRId64
+                  ", %s: so small a step is about %.1f times as fast without the driver's threads: "
+                  "set LP_NUM_THREADS=0, unless this process computes larger ones, too",
+                  in->program->name, in->batch, rf_gpu_info(in->program->exec->device)->name, slowdown);
+}
+
 void rf_log_instance_plan(const rf_instance *in)
 {
+    advise_threads(in);
     if (!rf_log_wants(RF_LOG_DEBUG)) return;
     const double mib = 1.0 / (1u << 20);
     rf_log_message(RF_LOG_DEBUG,

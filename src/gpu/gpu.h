@@ -77,6 +77,14 @@ rf_result rf_gpu_buffer_import(rf_gpu_device *device, void *memory, uint64_t siz
 void rf_gpu_buffer_destroy(rf_gpu_buffer **buffer);
 void *rf_gpu_buffer_mapped(const rf_gpu_buffer *buffer); /* NULL when not mapped */
 uint64_t rf_gpu_buffer_size(const rf_gpu_buffer *buffer);
+/* Memory of the device that buffers of one name have been given, without imported memory. */
+enum { RF_GPU_MOST_USES = 24, RF_GPU_USE_NAME = 40 };
+typedef struct rf_gpu_use {
+    char name[RF_GPU_USE_NAME];
+    uint64_t bytes, peak; /* now, and the most there were at once */
+} rf_gpu_use;
+/* The first is of all buffers; names follow in the order in which they came, and what has no place is "others". */
+const rf_gpu_use *rf_gpu_memory_uses(const rf_gpu_device *device, uint32_t *count);
 /* Blocking convenience copies, through staging where needed. Both wait first for everything submitted to the device, so
  * they see its writes and never disturb its reads. */
 rf_result rf_gpu_buffer_write(rf_gpu_buffer *buffer, uint64_t offset, const void *data, uint64_t size);

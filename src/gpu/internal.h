@@ -96,6 +96,8 @@ struct rf_gpu_device {
     rf_gpu_buffer *incoherent[3]; /* by rf_gpu_memory: mapped buffers of types that are not coherent */
     uint64_t invalidated;         /* timeline value up to which the host sees what such buffers hold */
     uint32_t num_allocations;
+    rf_gpu_use uses[RF_GPU_MOST_USES];
+    uint32_t num_uses;
     rf_gpu_staging staging;
     rf_gpu_recording *host_flush; /* a host barrier and nothing else */
     uint64_t flushed;             /* timeline value up to which device writes are visible to the host */
@@ -120,6 +122,7 @@ struct rf_gpu_buffer {
     rf_gpu_device *device;
     char *name;
     uint64_t size, capacity; /* asked for; rounded up */
+    uint64_t allocated;      /* from the device's memory; 0: imported */
     uint64_t spare;          /* more that lies behind that, for texel views (variant.c) */
     VkBuffer buffer;
     VkDeviceMemory memory;
@@ -182,6 +185,8 @@ rf_result rf_gpu_memory_setup(rf_gpu_device *device);
 void rf_gpu_memory_teardown(rf_gpu_device *device);
 /* For memory that is not coherent: lets the device see what the host has written to upload buffers, and the host what
  * work that has ended wrote to readback buffers. */
+/* A buffer of this name has been given memory, or gives it back. */
+void rf_gpu_memory_count(rf_gpu_device *device, const char *name, uint64_t given, uint64_t returned);
 rf_result rf_gpu_memory_flush(rf_gpu_device *device);
 rf_result rf_gpu_memory_invalidate(rf_gpu_device *device);
 /* Buffers that take part, and one of them alone. */

@@ -116,9 +116,14 @@ void rf_dispatch_items(rf_dispatch *d, const rf_device_caps *caps, uint64_t item
     rf_dispatch_groups(d, caps, rf_div_up(items, d->spec[0]));
 }
 
+bool rf_few_lanes(const rf_device_caps *caps)
+{
+    return caps->subgroup_size == 8 || (caps->subgroup_size == 4 && caps->driver == RF_DRIVER_LAVAPIPE);
+}
+
 bool rf_flat_texels(const rf_device_caps *caps)
 {
-    return caps->int64 && caps->subgroup_shuffle && caps->full_subgroups && caps->subgroup_size == 8 &&
+    return caps->int64 && caps->subgroup_shuffle && caps->full_subgroups && rf_few_lanes(caps) &&
            rf_local_size(caps, RF_FLAT_LOCAL) % 8 == 0;
 }
 

@@ -103,8 +103,9 @@ bool rf_grid_make(const rf_device_caps *caps, uint64_t groups, uint32_t grid[3])
  * be idle. A grid that is too large is refused when the plan is checked. */
 void rf_dispatch_groups(rf_dispatch *d, const rf_device_caps *caps, uint64_t groups);
 void rf_dispatch_items(rf_dispatch *d, const rf_device_caps *caps, uint64_t items);
-/* The device can run shaders that read and write by RF_TEXELS and RF_WRITE of shaders/include/wide.glsl: of eight
- * lanes. */
+/* Subgroups are the lanes that kernels for software drivers are made for: eight, or four of lavapipe. */
+bool rf_few_lanes(const rf_device_caps *caps);
+/* The device can run shaders that read and write by RF_TEXELS and RF_WRITE of shaders/include/wide.glsl. */
 bool rf_flat_texels(const rf_device_caps *caps);
 
 /* n / d for n < 2^31 as rf_divide() of shaders/include/division.glsl does it. */

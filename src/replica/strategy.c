@@ -296,6 +296,18 @@ const char *rf_strategy_local_memory(const rf_strategy *s, uint32_t index, uint6
     return rf_gpu_info(device)->name;
 }
 
+bool rf_strategy_memory_use(const rf_strategy *s, uint32_t index, uint32_t entry, const char **name, uint64_t *bytes,
+                            uint64_t *peak)
+{
+    uint32_t count;
+    const rf_gpu_use *uses = rf_gpu_memory_uses(s->members.replicas[index].device, &count);
+    if (entry >= count) return false;
+    *name = uses[entry].name;
+    *bytes = uses[entry].bytes;
+    *peak = uses[entry].peak;
+    return true;
+}
+
 rf_result rf_replica_run_kernel(rf_strategy *s, uint32_t index, const rf_op_call *call, const rf_kernel *kernel,
                                 void *const *in, void *const *out)
 {

@@ -149,9 +149,9 @@ rf_result rf_pair_table_add(rf_pair_table *table, uint64_t key, uint32_t value)
 {
     RF_TRY(grow_pairs(table));
     const uint32_t slot = pair_slot(table, key);
+    table->count += table->keys[slot] != key;
     table->keys[slot] = key;
     table->values[slot] = value;
-    table->count++;
     return RF_OK;
 }
 

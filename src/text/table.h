@@ -55,7 +55,7 @@ static inline uint64_t rf_pair_key(uint32_t left, uint32_t right)
 }
 /* RF_TABLE_NONE where it is not there. */
 uint32_t rf_pair_table_find(const rf_pair_table *table, uint64_t key);
-/* The key must not be there yet. */
+/* A key that is there already gets the new value. */
 rf_result rf_pair_table_add(rf_pair_table *table, uint64_t key, uint32_t value);
 void rf_pair_table_free(rf_pair_table *table);
 

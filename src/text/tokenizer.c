@@ -7,6 +7,7 @@
 #include "base/memory.h"
 #include "base/params.h"
 #include "base/utf8.h"
+#include "text/pipeline/pipeline.h"
 
 const char *const *rf_tokenizer_own_tokens(rf_tokenizer_kind kind, uint32_t *count)
 {
@@ -145,6 +146,7 @@ void rf_tokenizer_destroy(rf_tokenizer **tokenizer)
     if (!tokenizer || !*tokenizer) return;
     rf_tokenizer *t = *tokenizer;
     *tokenizer = NULL;
+    rf_pipeline_destroy(&t->pipeline);
     rf_string_table_free(&t->tokens);
     rf_pair_table_free(&t->merges);
     rf_free(t->merge_list.items);
@@ -169,6 +171,8 @@ static rf_result check_special_tokens(const rf_tokenizer_params *p)
 rf_result rf_tokenizer_check_params(const rf_tokenizer_params *params)
 {
     RF_TRY(RF_PARAMS_CHECK(rf_tokenizer_params, params));
+    RF_REQUIRE(params->kind != RF_TOKENIZER_PIPELINE, "kind RF_TOKENIZER_PIPELINE comes from a file alone; use "
+                                                      "rf_tokenizer_load()");
     RF_REQUIRE((unsigned)params->kind < RF_TOKENIZER_KINDS, "kind %d is no rf_tokenizer_kind", (int)params->kind);
     return check_special_tokens(params);
 }
@@ -267,11 +271,14 @@ rf_result rf_tokenizer_decode(const rf_tokenizer *tokenizer, const int32_t *toke
     RF_REQUIRE(tokenizer, "rf_tokenizer_decode: tokenizer is NULL");
     RF_REQUIRE(tokens || count == 0, "rf_tokenizer_decode: tokens is NULL");
     size_t length = 0;
+    const bool is_pipeline = tokenizer->kind == RF_TOKENIZER_PIPELINE;
     for (uint64_t i = 0; i < count; i++) {
         RF_REQUIRE(has_token(tokenizer, tokens[i]), "rf_tokenizer_decode: number %llu is %d, no token of 0 to %u",
                    (unsigned long long)i, tokens[i], tokenizer->tokens.count - 1);
-        length += write_token(tokenizer, tokens[i], length, NULL);
+        if (!is_pipeline) length += write_token(tokenizer, tokens[i], length, NULL);
     }
+    if (is_pipeline)
+        return rf_error_context(rf_pipeline_decode(tokenizer, tokens, count, text, size), "rf_tokenizer_decode");
     char *out = rf_calloc(length + 1, 1);
     if (!out) return RF_ERROR_OUT_OF_HOST_MEMORY;
     size_t used = 0;

@@ -9,13 +9,14 @@
 #include "text/table.h"
 
 enum {
-    RF_TOKENIZER_KINDS = RF_TOKENIZER_BYTE_PAIR + 1,
-    RF_MAX_MERGED_BYTES = 128,   /* of a token that merging made */
-    RF_MAX_WORD_CHARACTERS = 100 /* of a word that WordPiece looks into */
+    RF_TOKENIZER_KINDS = RF_TOKENIZER_BYTE_PAIR + 1, /* that are made of parameters */
+    RF_MAX_MERGED_BYTES = 128,                       /* of a token that merging made */
+    RF_MAX_WORD_CHARACTERS = 100                     /* of a word that WordPiece looks into */
 };
 
 struct rf_tokenizer {
     rf_tokenizer_kind kind;
+    struct rf_pipeline *pipeline; /* RF_TOKENIZER_PIPELINE alone */
     bool keep_case, keep_punctuation;
     rf_string_table tokens; /* by number */
     bool *special;          /* [tokens.count] */

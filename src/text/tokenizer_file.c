@@ -14,6 +14,7 @@
 #include "base/numbers.h"
 #include "base/platform.h"
 #include "base/utf8.h"
+#include "text/pipeline/pipeline.h"
 #include "text/tokenizer.h"
 
 enum { FILE_VERSION = 1, MAX_SPECIAL_TOKENS = 4096 };
@@ -119,6 +120,10 @@ static rf_result add_checksum(json_t *root)
 
 rf_result rf_tokenizer_text(const rf_tokenizer *t, char **text)
 {
+    if (t->kind == RF_TOKENIZER_PIPELINE) {
+        *text = rf_strdup(t->pipeline->source);
+        return *text ? RF_OK : out_of_memory();
+    }
     *text = NULL;
     json_t *root = json_object();
     rf_result r = root ? describe_tokenizer(t, root) : out_of_memory();
@@ -314,8 +319,12 @@ rf_result rf_tokenizer_parse(const char *text, size_t size, bool check, rf_token
         return RF_FAIL(RF_ERROR_CORRUPT_DATA, "byte %d: %s; the file is damaged, copy it again", error.position,
                        error.text);
     }
-    const rf_result r = json_is_object(root) ? read_tokenizer(root, check, out)
-                                             : RF_FAIL(RF_ERROR_CORRUPT_DATA, "is no file of a tokenizer");
+    rf_result r;
+    if (rf_pipeline_matches(root))
+        r = rf_pipeline_read(root, text, size, out);
+    else
+        r = json_is_object(root) ? read_tokenizer(root, check, out)
+                                 : RF_FAIL(RF_ERROR_CORRUPT_DATA, "is no file of a tokenizer");
     json_decref(root);
     return r;
 }

@@ -70,6 +70,43 @@ bool rf_unicode_is_accent(uint32_t code)
     return code >= 0x80 && category_of(code) == UTF8PROC_CATEGORY_MN;
 }
 
+bool rf_unicode_is_assigned(uint32_t code)
+{
+    return category_of(code) != UTF8PROC_CATEGORY_CN;
+}
+
+bool rf_unicode_is_white_space(uint32_t code)
+{
+    enum { NEXT_LINE = 0x85 };
+    if (code < 0x80) return rf_ascii_is_space((uint8_t)code);
+    return code == NEXT_LINE || rf_unicode_is_space(code);
+}
+
+bool rf_unicode_is_mark(uint32_t code)
+{
+    if (code < 0x80) return false;
+    const utf8proc_category_t c = category_of(code);
+    return c >= UTF8PROC_CATEGORY_MN && c <= UTF8PROC_CATEGORY_ME;
+}
+
+bool rf_unicode_is_number(uint32_t code)
+{
+    if (code < 0x80) return code >= '0' && code <= '9';
+    const utf8proc_category_t c = category_of(code);
+    return c >= UTF8PROC_CATEGORY_ND && c <= UTF8PROC_CATEGORY_NO;
+}
+
+bool rf_unicode_is_word(uint32_t code)
+{
+    /* Letters in circles, and the two joiners. */
+    static const code_range others[] = {
+        { 0x200c, 0x200d }, { 0x24b6, 0x24e9 }, { 0x1f130, 0x1f149 }, { 0x1f150, 0x1f169 }, { 0x1f170, 0x1f189 },
+    };
+    const utf8proc_category_t c = category_of(code);
+    return (c >= UTF8PROC_CATEGORY_LU && c <= UTF8PROC_CATEGORY_NL) || c == UTF8PROC_CATEGORY_PC ||
+           IS_WITHIN(others, code);
+}
+
 /* ---- case ---- */
 
 bool rf_unicode_is_cased(uint32_t code)

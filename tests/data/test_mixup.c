@@ -2,8 +2,8 @@
 /* Mixup: each row is a part of itself and the rest of another row of its batch, with its label. */
 #include <math.h>
 
-#include "../support/apply.h"
 #include "base/philox.h"
+#include "combined.h"
 #include "tests/room.h"
 
 enum { N = 50, BATCH = 8, WIDTH = 5 };
@@ -85,6 +85,56 @@ TEST(test_parts)
     check_parts(1e-9);
 }
 
+/* Images of which each pixel has the number of the row, so that they can be compared with their labels. */
+TEST(test_cuts)
+{
+    enum { HEIGHT = 7, WIDE = 9, CHANNELS = 2, PIXELS = HEIGHT * WIDE, ROWS = 6, PASSES = 200 };
+    static float images[ROWS * PIXELS * CHANNELS], labels[ROWS * ROWS];
+    for (int i = 0; i < ROWS * PIXELS * CHANNELS; i++) images[i] = (float)(i / (PIXELS * CHANNELS));
+    for (int i = 0; i < ROWS; i++) labels[i * ROWS + i] = 1;
+    const rf_array arrays[] = { { RF_F32, RF_SHAPE(ROWS, ROWS), labels },
+                                { RF_F32, RF_SHAPE(ROWS, HEIGHT, WIDE, CHANNELS), images } };
+    rf_dataset *d, *out;
+    double stays = 0;
+    bool corner = false;
+    OK(rf_dataset_from_arrays(&(rf_dataset_arrays_params){ .arrays = arrays, .num_arrays = 2 }, &d));
+    APPLY(d, rf_dataset_batch(d, ROWS, RF_REMAINDER_KEEP, &applied_));
+    FAILS(rf_dataset_cutmix(d, 0, 1, NULL, &out), RF_ERROR_INVALID_ARGUMENT, "component 0 has the shape [6,6]");
+    FAILS(rf_dataset_cutmix(d, 2, 1, NULL, &out), RF_ERROR_INVALID_ARGUMENT, "index is 2");
+    FAILS(rf_dataset_cutmix(d, 1, 1, &(rf_mixup_params){ .alpha = -1 }, &out), RF_ERROR_INVALID_ARGUMENT,
+          "rf_dataset_cutmix: alpha is -1");
+    APPLY(d, rf_dataset_cutmix(d, 1, 5, NULL, &applied_));
+    for (uint64_t epoch = 0; epoch < PASSES; epoch++) {
+        rf_iterator *it;
+        const rf_element *e;
+        OK(rf_iterator_create(d, epoch, &it));
+        OK(rf_iterator_next(it, &e));
+        const float *label = e->component[0].data, *image = e->component[1].data;
+        for (int row = 0; row < ROWS; row++, label += ROWS, image += PIXELS * CHANNELS) {
+            int count[ROWS] = { 0 }, top = HEIGHT, left = WIDE, bottom = -1, right = -1;
+            for (int i = 0; i < PIXELS; i++) {
+                const int number = (int)image[i * CHANNELS];
+                assert_true(image[i * CHANNELS + 1] == (float)number);
+                count[number]++;
+                if (number == row) continue;
+                top = i / WIDE < top ? i / WIDE : top;
+                bottom = i / WIDE;
+                left = i % WIDE < left ? i % WIDE : left;
+                right = i % WIDE > right ? i % WIDE : right;
+            }
+            /* A rectangle; a row that is its own partner has the label 1, whatever was cut. */
+            if (bottom >= 0) assert_int_equal(PIXELS - count[row], (bottom - top + 1) * (right - left + 1));
+            for (int k = 0; k < ROWS; k++) assert_true(fabs((double)label[k] - (double)count[k] / PIXELS) < 1e-6);
+            stays += (double)label[row];
+            corner |= bottom == HEIGHT - 1 && right == WIDE - 1;
+        }
+        rf_iterator_destroy(&it);
+    }
+    stays /= ROWS * PASSES;
+    assert_true(corner && stays > 0.6 && stays < 0.85);
+    rf_dataset_destroy(&d);
+}
+
 static int read_rows(rf_iterator *it, int batches, float *to)
 {
     int n = 0;
@@ -121,6 +171,26 @@ TEST(test_threads_and_positions)
         }
 }
 
+/* Two data sets of which one is shorter: their last batches have different rows. */
+TEST(test_uneven_rows)
+{
+    rf_dataset *all = rows(), *fewer, *d;
+    rf_iterator *it;
+    const rf_element *e;
+    OK(rf_dataset_take(all, N - 1, &fewer));
+    APPLY(all, rf_dataset_batch(all, BATCH, RF_REMAINDER_KEEP, &applied_));
+    APPLY(fewer, rf_dataset_batch(fewer, BATCH, RF_REMAINDER_KEEP, &applied_));
+    OK(rf_dataset_zip((const rf_dataset *[]){ all, fewer }, 2, &d));
+    APPLY(d, rf_dataset_mixup(d, 1, NULL, &applied_));
+    OK(rf_iterator_create(d, 0, &it));
+    for (int i = 0; i < N / BATCH; i++) OK(rf_iterator_next(it, &e));
+    FAILS(rf_iterator_next(it, &e), RF_ERROR_INVALID_ARGUMENT, "component 2 has 1 rows, component 0 has 2");
+    rf_iterator_destroy(&it);
+    rf_dataset_destroy(&all);
+    rf_dataset_destroy(&fewer);
+    rf_dataset_destroy(&d);
+}
+
 TEST(test_bad_arguments)
 {
     rf_dataset *d = rows(), *out;
@@ -129,6 +199,10 @@ TEST(test_bad_arguments)
     FAILS(rf_dataset_mixup(d, 1, &(rf_mixup_params){ .alpha = -1 }, &out), RF_ERROR_INVALID_ARGUMENT, "alpha is -1");
     FAILS(rf_dataset_mixup(d, 1, &(rf_mixup_params){ .alpha = NAN }, &out), RF_ERROR_INVALID_ARGUMENT, "alpha is nan");
     assert_null(out);
+    rf_dataset *part;
+    OK(rf_dataset_slice(d, &(rf_slice_params){ .num_workers = 2, .split = halve }, &part));
+    FAILS(rf_dataset_mixup(part, 1, NULL, &out), RF_ERROR_INVALID_ARGUMENT, "mix whole batches, then distribute");
+    rf_dataset_destroy(&part);
     int32_t labels[2] = { 0 };
     const rf_array array = { RF_I32, RF_SHAPE(2), labels };
     rf_dataset_destroy(&d);

@@ -8,7 +8,7 @@
 #include "data/pipeline.h"
 #include "fuzz.h"
 
-enum { PIPELINES = 8, NUMBERS = 24 };
+enum { PIPELINES = 9, NUMBERS = 24 };
 
 static rf_dataset *numbers(void)
 {
@@ -64,6 +64,10 @@ static rf_dataset *dataset(int which)
     if (which == 1) {
         const rf_dataset *both[] = { d, other };
         r = rf_dataset_zip(both, 2, &step);
+        replace(&d, r, step);
+    } else if (which == 8) {
+        const rf_dataset *both[] = { d, other };
+        r = rf_dataset_sample(both, 2, NULL, &step);
         replace(&d, r, step);
     } else if (which == 2) {
         r = rf_dataset_concatenate(d, other, &step);

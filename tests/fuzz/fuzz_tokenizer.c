@@ -67,9 +67,11 @@ FUZZ_TARGET(tokenizer)
         promise_message();
         return 0;
     }
-    check_tokens(t);
-    check_encoding(t, data, size);
-    check_written(t);
+    if (rf_tokenizer_get_kind(t) != RF_TOKENIZER_PIPELINE) { /* fuzz_tokenizer_json's */
+        check_tokens(t);
+        check_encoding(t, data, size);
+        check_written(t);
+    }
     rf_tokenizer_destroy(&t);
     return 0;
 }

@@ -7,6 +7,7 @@ tests/fuzz/make_corpus.py        into tests/fuzz/corpus
 
 What the library's own writers made (fuzz_archive, fuzz_events, messages) and what fuzzing has found
 is not touched. """
+import base64
 import gzip
 import json
 import pathlib
@@ -16,6 +17,8 @@ import zlib
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 import tfrecord as tf  # noqa: E402
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "text"))
+import families  # noqa: E402
 
 CORPUS = pathlib.Path(__file__).resolve().parent / "corpus"
 
@@ -128,6 +131,7 @@ def csv():
     seed("csv", "semicolons", b"\x0e" + b"1;;\n;2147483647;3\n")
     seed("csv", "ragged", b"\x00" + b"1,2,3\n1,2\n")
     seed("csv", "open_quote", b"\x00" + b'1,2,3\n1,"2,3\n')
+    seed("csv", "left_out", b"\x18" + b'1,2,3\nx,1,2\n"4,5\n5,6,7\n8,9\n')
     seed("csv", "returns", b"\x09" + b"a,b,c\r1,2,3\r\r4,\"5\",6\r\n7,8,9\n")
     seed("csv", "utf16", b"\x08" + "1,2,3\n".encode("utf-16-le"))
     seed("csv", "utf32", b"\x08\0\0\xfe\xff" + "1,2,3\n".encode("utf-32-be"))
@@ -188,7 +192,7 @@ def iterator_state():
     """The first byte: odd, with the number of the pipeline; then batch size, examples before,
     epoch, position."""
     for number, name in enumerate(("shuffled", "zip", "concatenate", "unbatch", "padded_batch",
-                                   "flat_map", "interleave", "ignore_errors")):
+                                   "flat_map", "interleave", "ignore_errors", "sample")):
         for batch, first, epoch, position in (5, 0, 0, 3), (2, 7, 9, 4), (5, 0, 1, 1000):
             seed("iterator_state", "%s_%d_%d" % (name, batch, position),
                  bytes([2 * number + 1]) + struct.pack("<4Q", batch, first, epoch, position))
@@ -723,6 +727,28 @@ def tokenizer():
     seed("tokenizer", "version", text("words", []).replace(':1,', ':2,'))
 
 
+def tokenizer_json():
+    """The families' files, with a vocabulary of a few words."""
+    words = [b"Th", b"the", b" the", b"ing", b" a", b"\xc3\xa9", b"12", b"\n\n", b"type"]
+    tokens, pairs = [bytes([byte]) for byte in range(256)], []
+    for word in words:
+        for end in range(2, len(word) + 1):
+            if word[:end] not in tokens:
+                pairs.append((word[:end - 1], word[end - 1:end]))
+                tokens.append(word[:end])
+    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "type", "##s", "the", "a", "\u4e2d"]
+    for function in (families.roberta, families.llama3, families.qwen2, families.falcon,
+                     families.llama2, families.mistral, families.gemma, families.clip):
+        seed("tokenizer_json", function.__name__, compact(function(tokens, pairs)))
+    for function in families.bert, families.cased_bert, families.word_level:
+        seed("tokenizer_json", function.__name__, compact(function(pieces)))
+    unigram = families.xlm_r(tokens[:128], [], True)
+    # The map of characters is large where it is simple.
+    unigram["normalizer"]["normalizers"][0]["precompiled_charsmap"] = base64.b64encode(
+        struct.pack("<I2I", 8, 1 << 10, 0) + b"a\0").decode()
+    seed("tokenizer_json", "unigram", compact(unigram))
+
+
 def text():
     """The first byte: kind, case, punctuation, size, counts, special tokens."""
     sample = ("The newest lowest, lower \u00fcber-lower;\r\nisn't it? \u4e2d\u6587 caf\u00e9 "
@@ -791,7 +817,8 @@ def document():
          b"/**/\n/*\n*/ /*/\n *\n */\n####\n---- \n---- -\n\xff\xc3\xa4\0\t.\r\n#")
 
 
-for make in (document, graph, gettext, ratings, reviews, text, tokenizer, safetensors, gguf, npy,
-             idx, cifar, csv, image, tfrecord, iterator_state, model, trace, text_files,
-             text_lines, wire, call_header, fabric, shared, agreement, ps_shard, checkpoint_item):
+for make in (document, graph, gettext, ratings, reviews, text, tokenizer, tokenizer_json,
+             safetensors, gguf, npy, idx, cifar, csv, image, tfrecord, iterator_state, model, trace,
+             text_files, text_lines, wire, call_header, fabric, shared, agreement, ps_shard,
+             checkpoint_item):
     make()

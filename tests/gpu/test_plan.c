@@ -285,6 +285,9 @@ TEST(test_plain_stores)
     s.forwards_stores = false;
     rf_gpu_plan_device(&s, false, &plan);
     assert_false(plan.plain_stores);
+    s.properties11.subgroupSize = 4; /* no lane is four further on */
+    rf_gpu_plan_device(&s, false, &plan);
+    assert_true(plan.plain_stores);
 }
 
 TEST(test_alignment)

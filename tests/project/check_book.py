@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Builds the book without warnings, its site and its man pages, with a page for each header and
-each command.
+each command. The site can be read from a disk, and on a dark system.
 
 Usage: check_book.py ROOT RINGFIRE OUT    exit status 77 (skipped) where a tool is missing"""
 import pathlib
@@ -36,6 +36,9 @@ def main():
     for builder in "html", "man":
         subprocess.run(["sphinx-build", "-W", "--keep-going", "-q", "-b", builder, "-d",
                         out / "pages", root / "docs", out / builder], check=True)
+    style = (out / "html/_static/styles/furo.css").read_text()
+    if "prefers-color-scheme" not in style or "url(/" in style:
+        sys.exit("the theme is light on dark systems, or needs files of a web server")
     headers = {path.stem for path in (root / "include/ringfire").glob("*.h")} - {"ringfire"}
     wanted = ["man3/ringfire_%s.3" % name for name in sorted(headers)]
     wanted += ["man1/ringfire-%s.1" % name for name in commands()]

@@ -20,6 +20,8 @@ BEGINNING = r"(?=[\"'(\[*_`]*(?:[A-Z0-9`]|[a-z]\w*[_\d]|[a-z]\b)|::|\"[a-z])"
 END = re.compile(r"%s[.!?][\"')\]*_]*\s+%s" % (ABBREVIATIONS, BEGINNING))
 WHOLE = re.compile(r"[.!?:][\"')\]*_`]*$")
 FENCE = re.compile(r"^[ \t]*(`{3,}|~{3,})")
+# Its lines are those of the page.
+TAB = re.compile(r"(?ms)^(`{4,})\{tab\}[^\n]*\n(.*?)^\1$")
 ITEM = re.compile(r"^\s*(?:[-*+]|\d+\.)\s+")
 COMMENT = re.compile(r"/\*\*<?(.*?)\*/", re.S)
 
@@ -74,6 +76,7 @@ def paragraphs(text):
     """The lines of a page that hold prose: lists of (number, text). Code, comments and what
     directives are told are left out; rows of tables are yielded one by one, with True."""
     fence, block = None, []
+    text = TAB.sub(r"\n\2", text)
     for number, line in enumerate(re.sub(r"(?s)<!--.*?-->", lambda m: "\n" * m[0].count("\n"),
                                          text).splitlines(), 1):
         mark = FENCE.match(line)

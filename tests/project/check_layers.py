@@ -16,11 +16,12 @@ ALLOWED = {
     "src/trace": {"ringfire", "base", "graph", "ops", "replica", "trace"},
     "src/server": {"ringfire", "base", "graph", "exec", "gpu", "replica", "server", "transport"},
     "src/data": {"ringfire", "base", "data", "zlib", "png", "jpeg", "protobuf"},
-    "src/text": {"ringfire", "base", "data", "text", "jansson", "utf8proc"},
+    "src/text": {"ringfire", "base", "data", "text", "jansson", "utf8proc", "pcre2"},
     "src/persist": {"ringfire", "base", "graph", "data", "persist", "zstd", "msgpack", "jansson",
                     "protobuf"},
     "src/train": {"ringfire", "base", "graph", "ops", "replica", "trace", "data", "persist",
                   "server", "train", "jansson"},
+    "src/pretrained": {"ringfire", "base", "replica", "persist", "train", "pretrained", "jansson"},
     "transport": {"ringfire", "base", "transport", "rdma", "openssl", "jansson", "pmix"},
     "tools": {"ringfire", "jansson", "cairo", "ckpt", "plot", "report", "run", "top", "own"},
     "tools/bench": {"ringfire", "base", "graph", "ops", "exec", "gpu", "replica", "shaders",
@@ -46,6 +47,7 @@ FAMILIES = {"common": {"common"}, "cpu": {"common", "cpu"}, "gpu": {"common", "g
 FAMILY_LISTS = {"cpu/cpu.h", "gpu/gpu.h"}
 FENCED_ROOMS = {"linear", "pointwise", "reduction"}
 LIBRARIES = {"vulkan/vulkan.h": "vulkan", "jansson.h": "jansson", "utf8proc.h": "utf8proc",
+             "pcre2.h": "pcre2",
              "zlib.h": "zlib", "zstd.h": "zstd", "zstd_errors.h": "zstd",
              "msgpack.h": "msgpack", "png.h": "png", "jpeglib.h": "jpeg", "jerror.h": "jpeg",
              "cairo.h": "cairo", "rf_shaders.h": "shaders", "params_structs.h": "base",

@@ -1,19 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """Holds the code of the book to the library, and what commands print on its pages to the commands.
 
-Usage: check_pages.py code ROOT CC...            C code compiles, or is an excerpt of tested code
+Usage: check_pages.py code ROOT MADE CC...       code compiles, or is an excerpt of tested code; the
+                                                 headers that the build writes are in MADE
        check_pages.py run ROOT BUILD PAGE...     commands of pages print what the pages say
        check_pages.py write ROOT BUILD PAGE...   pastes what commands print into the pages
 
 A block with a caption is a file; several with one caption are its parts. A block ```console is run
 in a folder with the files of all pages beside it, where the library of BUILD is installed: its
 lines behind "$ " are commands, the others what they print. "% exits 1" above the block says how its
-last command ends. Numbers may differ. Other code in C is an excerpt: it is in a source of the
-library, of the examples, of the tests or of another page, word for word."""
+last command ends. Numbers may differ. Other code is an excerpt: it is in a source of the library,
+of the examples, of the tests or of another page, word for word."""
 import collections
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -23,6 +25,10 @@ import drivers  # noqa: E402
 
 # Pages with code that nothing tests yet. A page leaves the list when its code is tested.
 NOT_YET = frozenset()
+# Pages whose blocks in Python are one program, which the test of the package runs.
+PYTHON_PROGRAMS = {"docs/guides/python.md"}
+# Ends of names of sources, by the language of a block.
+LANGUAGES = {"c": (".c", ".h"), "cpp": (".cpp", ".hpp"), "python": (".py", )}
 BLOCK = re.compile(r"""
     (?:^%\ exits\ (?P<status>\d+)\n)?
     ^(?P<fence>`{3,})(?:\{code-block\}[ ])?(?P<language>[\w+]+)\n
@@ -63,31 +69,57 @@ def unknown_names(root, page, headers):
     return set(found) - headers
 
 
-def check_code(root, cc):
-    sources = [words(path.read_text()) for folder in ("examples", "src", "tests")
-               for path in (root / folder).rglob("*.[ch]")]
+def compiled(name, text, root, made, cc):
+    """What a compiler has to say against a program."""
+    if name.endswith(".py"):
+        try:
+            compile(text, name, "exec")
+        except SyntaxError as error:
+            return "line %s: %s" % (error.lineno, error)
+        return ""
+    cxx = shutil.which("g++") or shutil.which("clang++")
+    if name.endswith(".cpp") and not cxx:
+        return ""
+    command = [*cc, "-std=c11", "-x", "c"] if name.endswith(".c") else [
+        cxx, "-std=c++17", "-Wpedantic", "-x", "c++"]
+    done = subprocess.run([*command, "-fsyntax-only", "-Wall", "-Wextra", "-Werror",
+                           "-I", root / "include", "-I", made, "-"], input=text, text=True,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    return done.stdout if done.returncode else ""
+
+
+def excerpts_of(page, root):
+    for block in blocks(page.read_text()):
+        is_program = block["language"] == "python" and str(
+            page.relative_to(root)) in PYTHON_PROGRAMS
+        if block["language"] in LANGUAGES and not block["caption"] and not is_program:
+            yield block["language"], block["text"]
+
+
+def check_code(root, made, cc):
     programs = [(page, name, text) for page in pages(root)
-                for name, text in files_of(page.read_text()).items() if name.endswith(".c")]
-    sources += [words(text) for _, _, text in programs]
+                for name, text in files_of(page.read_text()).items()
+                if name.endswith(sum(LANGUAGES.values(), ()))]
+    sources = {language: [words(path.read_text()) for folder in ("examples", "src", "tests")
+                          for path in (root / folder).rglob("*") if path.suffix in ends] +
+               [words(text) for _, name, text in programs if name.endswith(ends)]
+               for language, ends in LANGUAGES.items()}
     wrong = collections.defaultdict(list)
     excerpts = 0
     for page in pages(root):
-        for block in blocks(page.read_text()):
-            if block["language"] == "c" and not block["caption"]:
-                excerpts += 1
-                if not any(words(block["text"]) in source for source in sources):
-                    wrong[page].append("no tested code has this:\n" + block["text"])
+        for language, text in excerpts_of(page, root):
+            excerpts += 1
+            if not any(words(text) in source for source in sources[language]):
+                wrong[page].append("no tested code has this:\n" + text)
     headers = {word for path in (root / "include/ringfire").iterdir()
                for word in re.findall(r"\w+", path.read_text())}
     for page in pages(root):
         for name in sorted(unknown_names(root, page, headers)):
             wrong[page].append("no header has %s" % name)
     for page, name, text in programs:
-        done = subprocess.run([*cc, "-std=c11", "-fsyntax-only", "-Wall", "-Wextra", "-Werror",
-                               "-I", root / "include", "-x", "c", "-"], input=text, text=True,
-                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-        if done.returncode:
-            wrong[page].append("%s does not compile:\n%s" % (name, done.stdout))
+        found = compiled(name, text, root, made, cc)
+        if found:
+            wrong[page].append("%s does not compile:\n%s" % (name, found))
     wrong = {str(page.relative_to(root)): found for page, found in wrong.items()}
     lines = ["%s: %s" % (page, fault) for page, found in wrong.items() if page not in NOT_YET
              for fault in found]
@@ -100,15 +132,23 @@ def check_code(root, cc):
 def installed(build, folder):
     """The environment of a user who has installed the library into a folder."""
     subprocess.run(["meson", "install", "-C", build, "--no-rebuild", "--quiet", "--tags",
-                    "runtime,devel", "--destdir", folder], check=True)
+                    "runtime,devel,python-runtime", "--destdir", folder], check=True)
     module = next(folder.rglob("ringfire.pc"))
     command = next(folder.rglob("bin/ringfire"))
+    package = next(folder.rglob("ringfire/__init__.py"), None)
+    if not package or not shutil.which("c++"):
+        print("skipped: %s, which pages use, is not there" % (
+            "the Python package" if not package else "a compiler of C++"))
+        sys.exit(77)
+    # The Python that the package is for, whatever PATH has.
+    command.with_name("python3").symlink_to(sys.executable)
     lavapipe = drivers.find().get("lavapipe")
     if not lavapipe:
         print("skipped: lavapipe, which printed the pages, is not installed")
         sys.exit(77)
     return {**os.environ, "VK_DRIVER_FILES": lavapipe,
             "PATH": "%s:%s" % (command.parent, os.environ["PATH"]),
+            "PYTHONPATH": str(package.parent.parent),
             "PKG_CONFIG_PATH": str(module.parent), "PKG_CONFIG_SYSROOT_DIR": str(folder),
             "LD_LIBRARY_PATH": str(module.parent.parent), "LC_ALL": "C.UTF-8", "COLUMNS": "80"}
 
@@ -198,7 +238,7 @@ def check_runs(root, build, names, write):
 def main():
     how, root = sys.argv[1], pathlib.Path(sys.argv[2]).resolve()
     if how == "code":
-        sys.exit(check_code(root, sys.argv[3:]))
+        sys.exit(check_code(root, sys.argv[3], sys.argv[4:]))
     sys.exit(check_runs(root, pathlib.Path(sys.argv[3]).resolve(), sys.argv[4:], how == "write"))
 
 

@@ -141,9 +141,9 @@ class Setup(unittest.TestCase):
         self.assertEqual(self.setup("ID=debian").returncode, 0)
         self.assertEqual(len(self.installed()), 4)
 
-    def test_onnx_runtime(self):
-        """Is installed once, without its scripts, and again when its version changes; where it
-        cannot be had, the rest is well all the same."""
+    def test_npm_packages(self):
+        """They are installed once, without their scripts, and again when their version changes;
+        where they cannot be had, the rest is well all the same."""
         for name in "node", "npm":
             self.command(name, FAKE_NPM)
         target = self.bin / "cache/ringfire/onnxruntime"
@@ -151,22 +151,24 @@ class Setup(unittest.TestCase):
             done = self.setup("ID=debian")
             self.assertEqual(done.returncode, 0, done.stdout)
         calls = self.logged("npm.log")
-        self.assertEqual(len(calls), 1)
+        self.assertEqual(len(calls), 2)
         self.assertIn("--ignore-scripts", calls[0].split())
         self.assertEqual([p.name
                           for p in target.glob("node_modules/onnxruntime-node/bin/napi-v3/*")],
                          ["linux"])
         (target / "package-lock.json").write_text("another version")
         self.assertEqual(self.setup("ID=debian", "demo").returncode, 0)
-        self.assertEqual(len(self.logged("npm.log")), 1)
-        self.assertEqual(self.setup("ID=debian").returncode, 0)
         self.assertEqual(len(self.logged("npm.log")), 2)
-        shutil.rmtree(target)
+        self.assertEqual(self.setup("ID=debian").returncode, 0)
+        self.assertEqual(len(self.logged("npm.log")), 3)
+        shutil.rmtree(target.parent)
         self.command("npm", FAKE_NPM.replace('-e "${0%/*}/no-network"', "yes"))
         done = self.setup("ID=debian")
         self.assertEqual(done.returncode, 0, done.stdout)
         self.assertIn("npm error no network", done.stdout)
-        self.assertIn("No ONNX Runtime: test 'train_onnx runtime' will be skipped", done.stdout)
+        for name, test in (("ONNX Runtime", "train_onnx runtime"),
+                           ("Hugging Face's tokenizers", "text like hugging face")):
+            self.assertIn(f"No {name}: test '{test}' will be skipped", done.stdout)
         self.assertEqual(list(target.parent.iterdir()), [])
 
     def test_a_failure_is_shown(self):

@@ -158,10 +158,12 @@ def use_readme(app, folder):
     (commands / "sudo").chmod(0o755)
     (folder / "mounts").mkdir()
     environment = {k: v for k, v in os.environ.items()
-                   if not k.startswith(("PKG_CONFIG", "LD_LIBRARY"))}
+                   if not k.startswith(("PKG_CONFIG", "LD_LIBRARY", "PYTHONPATH"))}
     environment["PATH"] = "%s:%s:/usr/sbin:/sbin" % (commands, environment["PATH"])
     unshare = ["unshare", "--mount"] + ([] if os.geteuid() == 0 else ["--map-root-user"])
     script = "\n".join(["set -ex", *recipe[1:], "./a.out"])
+    if (build / "bindings/python/ringfire").exists():
+        script += "\n'%s' -c 'import ringfire'" % sys.executable
     done = subprocess.run([*unshare, "sh", "-c", OWN_SYSTEM, "sh", folder / "mounts", "sh", "-c",
                            script], cwd=app, env=environment,
                           timeout=300)

@@ -22,6 +22,7 @@ SECTIONS = (
     ("Slurm", "Slurm: "),
     ("PMIx", "PMIx: "),
     ("Vulkan's loader", "Vulkan's loader: "),
+    ("Mesa", "Mesa: "),
     ("Aids of the tests", "Test aid: "),
 )
 STRING = r'"((?:[^"\\]|\\.)*)"'

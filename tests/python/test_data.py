@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """ringfire.data and ringfire.text: elements, their order, functions in Python, files, failures."""
 import gzip
+import json
 import os
 import struct
 import tempfile
@@ -153,6 +154,10 @@ class Steps(unittest.TestCase):
         for images, labels in rows.mixup(alpha=1, seed=3).as_numpy_iterator():
             np.testing.assert_allclose(labels.sum(1), 1, atol=1e-6)
             np.testing.assert_allclose(images, labels @ np.arange(8), atol=1e-5)
+        pixels = np.tile(np.arange(4, dtype=np.float32)[:, None, None, None], (1, 8, 8, 1))
+        pictures = Dataset.from_tensor_slices((pixels, np.eye(4, dtype=np.float32))).batch(4)
+        images, labels = next(pictures.cutmix(seed=2).as_numpy_iterator())
+        np.testing.assert_allclose(images.mean((1, 2, 3)), labels @ np.arange(4), atol=1e-5)
 
     def test_sample_from_datasets(self):
         sources = [Dataset.range(30), Dataset.range(100, 110)]
@@ -396,6 +401,27 @@ class Texts(unittest.TestCase):
         self.assertEqual(given.encode("b a c").tolist(), [3, 2, 1])
         with self.assertRaises(IndexError):
             given.token(4)
+
+    def test_tokenizer_json(self):
+        ids = [("[CLS]", 3), ("[SEP]", 4)]
+        document = {"version": "1.0", "added_tokens": [
+            {"id": number, "content": name, "special": True} for name, number in ids],
+            "pre_tokenizer": {"type": "WhitespaceSplit"}, "post_processor": {
+                "type": "BertProcessing", "cls": ids[0], "sep": ids[1]},
+            "model": {"type": "WordLevel", "unk_token": "?", "vocab": {"?": 0, "a": 1, "b": 2}}}
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "tokenizer.json")
+            with open(path, "w", encoding="utf-8") as file:
+                json.dump(document, file)
+            words = text.Tokenizer.from_file(path)
+        self.assertEqual(words.encode("a c").tolist(), [3, 1, 0, 4])
+        self.assertEqual(words.encode("a b", add_special_tokens=False).tolist(), [1, 2])
+        self.assertEqual(words.encode("[SEP]", add_special_tokens=False,
+                                      split_special_tokens=True).tolist(), [0])
+        tokens, types = words.encode_with_types("a", "b b")
+        self.assertEqual(tokens.tolist(), [3, 1, 4, 2, 2, 4])
+        self.assertEqual(types.tolist(), [0, 0, 0, 1, 1, 1])
+        self.assertEqual(words.decode(tokens), "a b b")
 
     def test_sequences(self):
         self.assertEqual(text.pad_sequences([[1, 2, 3], [4]], maxlen=2).tolist(), [[2, 3], [0, 4]])

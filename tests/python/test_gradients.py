@@ -169,6 +169,12 @@ class Optimizers(unittest.TestCase):
         optimizer.learning_rate = 0.25
         self.assertEqual(float(optimizer.learning_rate), 0.25)
 
+    def test_trainable_variables_are_not_assigned(self):
+        v = rf.Variable([1.0])
+        with self.assertRaisesRegex(rf.InvalidArgumentError, r"\.py:\d+: variable .* is trainable: "
+                                    "optimizers update it; create it with trainable=False"):
+            rf.function(lambda x: v.assign(x))(np.ones(1, np.float32))
+
     def test_variables_that_are_not_trainable(self):
         v = rf.Variable([1.0], trainable=False)
         with self.assertRaisesRegex(rf.InvalidArgumentError, "^test_gradients.py:.*not trainable"):

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import unittest
 import weakref
 
@@ -47,11 +48,13 @@ class Models(Folder):
         model.add(layers.Dense(8))
         model.add(keras.Sequential([layers.Dense(3)]))
         self.assertEqual([w.shape for w in model.get_weights()], [(6, 8), (8,), (8, 3), (3,)])
-        self.assertEqual([x.name for x in model.layers], ["dense", "dense_1"])
-        self.assertEqual(model.get_layer("dense_1").count_params(), 27)
+        self.assertEqual([x.name for x in model.layers], ["dense", "sequential"])
+        self.assertEqual(model.get_layer("sequential/dense").count_params(), 27)
+        self.assertEqual([v.name for v in model.weights][2:],
+                         ["sequential/dense/kernel", "sequential/dense/bias"])
         with self.assertRaisesRegex(ValueError, "in use"):
             model.add(layers.Dense(1))
-        with self.assertRaisesRegex(ValueError, "has no layer 'x'; there are dense, dense_1"):
+        with self.assertRaisesRegex(ValueError, "has no layer 'x'; there are dense, sequential"):
             model.get_layer("x")
 
     def test_names_are_the_library_s(self):
@@ -93,13 +96,141 @@ class Models(Folder):
         y = layers.Dense(2)(x)
         with self.assertRaisesRegex(ValueError, "depends on an Input that is not in inputs"):
             keras.Model(keras.Input((6,)), y)
-        keras.Model(x, y).predict(X, verbose=0)
-        with self.assertRaisesRegex(ValueError, "belongs to another model"):
-            keras.Model(x, layers.Dense(1)(y)).predict(X, verbose=0)
         with self.assertRaisesRegex(TypeError, r"layers.Lambda\(function\)"):
             rf.square(y)
         with self.assertRaisesRegex(ValueError, "rf_layer_conv2d|conv2d"):
             keras.Model(x, layers.Conv2D(2, 3)(x)).predict(X, verbose=0)
+
+    def test_shared_weights(self):
+        x = keras.Input((6,))
+        hidden = layers.Dense(4, "relu")(x)
+        inside = keras.Model(x, hidden, name="inside")
+        whole = keras.Model(x, layers.Dense(2)(hidden))
+        whole.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+        before = inside.predict(X, verbose=0)
+        whole.fit(X, Y, verbose=0)
+        after = inside.predict(X, verbose=0)
+        self.assertFalse(np.array_equal(before, after))
+        self.assertEqual([v.name for v in inside.weights], ["dense/kernel", "dense/bias"])
+        np.testing.assert_array_equal(inside.get_weights()[0], whole.get_weights()[0])
+        inside.save(self.path("m"))
+        np.testing.assert_array_equal(
+            keras.models.load_model(self.path("m")).predict(X, verbose=0), after)
+        # An encoder in two models, and by itself.
+        encoder = keras.Sequential([layers.Dense(3, input_shape=(6,))])
+        decoder = keras.Sequential([layers.Dense(6, input_shape=(3,))], name="decoder")
+        auto = keras.Sequential([encoder, decoder])
+        auto.compile("sgd", "mse")
+        y = keras.Input((6,))
+        twins = keras.Model([x, y], encoder(x) + encoder(y))
+        self.assertEqual(twins.count_params(), 21)
+        auto.fit(X, X, verbose=0)
+        np.testing.assert_allclose(twins.predict([X, X], verbose=0),
+                                   2 * encoder.predict(X, verbose=0), rtol=1e-5, atol=1e-6)
+        self.assertIs(auto.get_layer("decoder"), decoder)
+        encoder.trainable = False
+        self.assertEqual([v.name for v in auto.trainable_variables],
+                         ["decoder/dense/kernel", "decoder/dense/bias"])
+
+    def test_another_head(self):
+        classifier().save(self.path("m"))
+        base = keras.models.load_model(self.path("m"))
+        self.assertEqual([x.name for x in base.layers], ["dense", "dense_1"])
+        self.assertEqual(base.get_layer("dense_1").count_params(), 18)
+        base.get_layer("dense").trainable = False
+        self.assertEqual(len(base.trainable_variables), 2)
+        model = keras.Sequential([
+            keras.models.ModelLayer(base, last_layer="dense", name="base", trainable=False),
+            layers.Dense(5, name="head")])
+        model.build((None, 6))
+        self.assertEqual([v.name for v in model.trainable_variables], ["head/kernel", "head/bias"])
+        self.assertEqual([v.name for v in model.non_trainable_variables],
+                         ["base/dense/kernel", "base/dense/bias"])
+        model.save(self.path("n"))
+        again = keras.models.load_model(self.path("n"))
+        np.testing.assert_array_equal(again.predict(X, verbose=0), model.predict(X, verbose=0))
+        self.assertEqual(again.get_layer("base/dense").count_params(), 56)
+        with self.assertRaisesRegex(ValueError, "no layer 'none'"):
+            again.get_layer("none")
+
+    def test_shapes_while_describing(self):
+        words, image = keras.Input((7,), dtype="int32"), keras.Input((8, 8, 3))
+        x = layers.Embedding(5, 4, mask_zero=True)(words)
+        self.assertEqual((x.shape, x.ndim, x.dtype), ((None, 7, 4), 3, rf.float32))
+        y, state = layers.GRU(3, return_state=True)(x)
+        self.assertEqual((y.shape, state.shape), ((None, 3), (None, 3)))
+        z = layers.Conv2D(5, 3, strides=2)(image)
+        self.assertEqual((image.shape, z.shape), ((None, 8, 8, 3), (None, 3, 3, 5)))
+        self.assertEqual(layers.Dense(z.shape[-1])(layers.Flatten()(z)).shape, (None, 5))
+        net = keras.Sequential([layers.Dense(9, input_shape=(3,))])
+        self.assertEqual(net(y).shape, (None, 9))
+        self.assertEqual(layers.MultiHeadAttention(2, 4)(x).shape, (None, 7, 4))
+        table = layers.Embedding(5, 4)
+        self.assertEqual(layers.EmbeddingHead(table)(table(words)).shape, (None, 7, 5))
+        both = layers.Bidirectional(layers.LSTM(3))(x)
+        self.assertEqual((both.shape, keras.Model(words, both).count_params()), ((None, 6), 212))
+        model = keras.Model([words, image], [y, layers.Dense(2)(layers.Flatten()(z))])
+        self.assertEqual(model.count_params(), 20 + 81 + 140 + 92)
+        with self.assertRaisesRegex(ValueError, "conv2d"):
+            self.assertEqual(layers.Conv2D(2, 3)(words).shape, ())
+
+    def test_open_lengths(self):
+        words = keras.Input((None,), dtype="int32")
+        x = layers.GRU(3, return_sequences=True)(layers.Embedding(5, 4)(words))
+        self.assertEqual((words.shape, x.shape), ((None, None), (None, None, 3)))
+        model = keras.Model(words, x)
+        model.save(self.path("m"))
+        model.export(self.path("m.onnx"))
+        loaded = keras.models.load_model(self.path("m"))
+        for length in 2, 9:
+            tokens = np.arange(3 * length, dtype=np.int32).reshape(3, length) % 5
+            made = model.predict(tokens, verbose=0)
+            self.assertEqual(made.shape, (3, length, 3))
+            np.testing.assert_array_equal(loaded.predict(tokens, verbose=0), made)
+
+    def test_masks_travel(self):
+        tokens = np.array([[1, 2, 0, 0], [3, 0, 0, 0], [4, 4, 4, 4]], np.int32)
+        words = keras.Input((4,), dtype="int32")
+        embedding = layers.Embedding(5, 4)
+        dense, head = layers.Dense(4), layers.MultiHeadAttention(1, 4)
+        sequences, last = layers.GRU(3, return_sequences=True), layers.Bidirectional(layers.LSTM(2))
+        mask = layers.NotEqual(0)(words)
+        x = head(dense(embedding(words)), attention_mask=mask)
+        wanted = keras.Model(words, last(sequences(x, mask=mask), mask=mask))
+        masked = layers.Embedding(5, 4, mask_zero=True)
+        x = layers.Dropout(0.5)(layers.Dense(4)(masked(words)))
+        x = layers.GRU(3, return_sequences=True)(layers.MultiHeadAttention(1, 4)(x))
+        model = keras.Model(words, layers.Bidirectional(layers.LSTM(2))(x))
+        other = np.array([[1, 2, 3, 3], [3, 1, 1, 1], [4, 4, 4, 4]], np.int32)
+        for net in wanted, model:
+            net.predict(tokens, verbose=0)
+        model.set_weights(wanted.get_weights())
+        np.testing.assert_array_equal(model.predict(tokens, verbose=0),
+                                      wanted.predict(tokens, verbose=0))
+        self.assertFalse(np.allclose(model.predict(tokens, verbose=0)[:2],
+                                     model.predict(other, verbose=0)[:2]))
+        short = keras.Sequential([keras.Input((4,), dtype="int32"),
+                                  layers.Embedding(5, 4, mask_zero=True), layers.SimpleRNN(2)])
+        plain = keras.Sequential([keras.Input((2,), dtype="int32"), layers.Embedding(5, 4),
+                                  layers.SimpleRNN(2)])
+        for net, x in (short, tokens), (plain, tokens[:, :2]):
+            net.predict(x, verbose=0)
+        plain.set_weights(short.get_weights())
+        np.testing.assert_allclose(short.predict(tokens[:1], verbose=0),
+                                   plain.predict(tokens[:1, :2], verbose=0), rtol=1e-5, atol=1e-6)
+        with self.assertRaisesRegex(ValueError, "would not heed"):
+            layers.GlobalAveragePooling1D()(masked(words))
+        with self.assertRaisesRegex(ValueError, "begin with an Input"):
+            keras.Sequential([layers.Embedding(5, 4, mask_zero=True)]).predict(tokens, verbose=0)
+
+    def test_names_of_all_layers(self):
+        model = keras.Sequential([layers.Flatten(name="rows", input_shape=(3, 2)),
+                                  layers.Dropout(0.5, name="drop"), layers.ReLU()])
+        model.build((None, 3, 2))
+        lines = []
+        model.summary(lines.append)
+        for name in "rows", "drop", "activation":
+            self.assertIn(f"\n{name} (", lines[0])
 
     def test_function(self):
         class Net(keras.Model):
@@ -210,6 +341,34 @@ class Models(Folder):
         np.testing.assert_allclose(inference(X), wanted, rtol=1e-5, atol=1e-6)
         with self.assertRaisesRegex(rf.NotFoundError, "nowhere"):
             keras.models.load_model(self.path("nowhere"))
+
+    def test_weights_under_other_names(self):
+        model = classifier()
+        model.save_weights(self.path("w"))
+        model.export(self.path("w.safetensors"))
+        wider = keras.Sequential([layers.Dense(8, name="body"), layers.Dense(9)])
+        wider.build((None, 6))
+        for name in "w", "w.safetensors":
+            report = wider.load_weights(self.path(name), skip_mismatch=True, rules={
+                "dense/*": "body/*", "dense_1/*": "dense/*"})
+            self.assertEqual(report.loaded, [("body/kernel", "dense/kernel"),
+                                             ("body/bias", "dense/bias")])
+            self.assertEqual(report.mismatched[1],
+                             ("dense/bias", "dense_1/bias", "f32 [2], not f32 [9]"))
+            self.assertEqual((report.missing, report.left_over), ([], []))
+            np.testing.assert_array_equal(wider.get_weights()[0], model.get_weights()[0])
+        turned = keras.Sequential([layers.Dense(6, name="turned", use_bias=False)])
+        turned.build((None, 8))
+        rule = keras.models.WeightRule("dense/kernel", "turned/kernel", perm=(1, 0))
+        self.assertEqual(turned.load_weights(self.path("w"), rules=[rule]).left_over,
+                         ["dense/bias", "dense_1/bias", "dense_1/kernel"])
+        np.testing.assert_array_equal(turned.get_weights()[0], model.get_weights()[0].T)
+        with self.assertRaisesRegex(rf.NotFoundError, "no tensor 'turned/kernel'"):
+            turned.load_weights(self.path("w"))
+        report = turned.load_weights(self.path("w"), allow_missing=True)
+        self.assertEqual(report.missing, ["turned/kernel"])
+        with self.assertRaisesRegex(rf.InvalidArgumentError, "'dense/bias'"):
+            turned.load_weights(self.path("w"), allow_missing=True, refuse_left_over=True)
 
     def test_models_go(self):
         model = classifier()
@@ -607,6 +766,17 @@ class CtrlC(unittest.TestCase):
             model.fit(data, epochs=1000, steps_per_epoch=100, verbose=0)
         self.assertLess(interrupt.count, 1000)
         self.assertEqual(model.predict(X, verbose=0).shape, (64, 2))
+        self.assertEqual(len(model.fit(X, Y, epochs=2, verbose=0).epoch), 2)
+
+    def test_while_the_library_computes(self):
+        """Python then hears of it when a callback of its own begins."""
+        model = classifier()
+        model.fit(X, Y, verbose=0)
+        for _ in range(3):
+            timer = threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT))
+            with self.assertRaises(KeyboardInterrupt):
+                timer.start()
+                model.fit(X, Y, batch_size=8, epochs=1000000, verbose=0)
         self.assertEqual(len(model.fit(X, Y, epochs=2, verbose=0).epoch), 2)
 
 

@@ -189,6 +189,26 @@ class Losses(unittest.TestCase):
         made = step_of(lambda q, w: each(q * 0.0, q, w), rows, weights)
         self.assertEqual(made.numpy().tolist(), [[3] * 3, [1] * 3])
 
+    def test_ignored_labels(self):
+        labels = np.array([[1], [-100], [0], [-100]], np.int32)
+        weights = np.array([2, 3, 1, 1], np.float32)
+        p = np.array([[0.2, 0.8], [0.4, 0.6], [0.5, 0.5], [1, 0]], np.float32)
+        each = -np.log([0.8, 1, 0.5, 1])
+        for reduction, plain, weighted in (
+                ("none", each, each * weights), ("sum", each.sum(), (each * weights).sum()),
+                ("auto", each.sum() / 2, (each * weights).sum() / 2),
+                ("mean_with_sample_weight", each.sum() / 2, (each * weights).sum() / 3)):
+            loss = losses.SparseCategoricalCrossentropy(ignore_class=-100, reduction=reduction)
+            made = step_of(lambda y, q, loss=loss: loss(y, q), labels, p)
+            np.testing.assert_allclose(made.numpy(), plain, rtol=1e-6, atol=1e-7)
+            made = step_of(lambda y, q, w, loss=loss: loss(y, q, w), labels, p, weights)
+            np.testing.assert_allclose(made.numpy(), weighted, rtol=1e-6, atol=1e-7)
+        for metric, wanted in ((metrics.SparseCategoricalAccuracy(ignore_class=-100), 1),
+                               (metrics.SparseTopKCategoricalAccuracy(1, ignore_class=-100), 1),
+                               (metrics.Perplexity(ignore_class=-100), np.exp(each.sum() / 2))):
+            step_of(lambda a, b, m=metric: m.update_state(a, b), labels, p)
+            self.assertAlmostEqual(float(metric.result()), wanted, places=5)
+
     def test_no_average_of_an_average(self):
         labels = np.zeros((2, 1), np.float32)
         with self.assertRaisesRegex(ValueError, r"_training.py:\d+: .*reduction=\"none\""):
@@ -236,6 +256,28 @@ class Metrics(unittest.TestCase):
         step_of(lambda y, p: each.update_state(y, p), np.array([0, 1, 1], np.int32),
                 np.eye(3, dtype=np.float32)[[0, 1, 2]])
         np.testing.assert_allclose(each.results(), [1, 0.5, 0])
+
+    def test_confusion_matrix(self):
+        labels, p = np.array([0, 1, 1, 1], np.int32), np.eye(2, dtype=np.float32)[[0, 1, 0, 1]]
+        plain = metrics.ConfusionMatrix(2)
+        shares = metrics.ConfusionMatrix(2, "labels", ignore_class=0)
+        step_of(lambda y, q: [plain.update_state(y, q), shares(y, q)] and None, labels, p)
+        self.assertEqual(plain.result().numpy().tolist(), [[1, 0], [1, 2]])
+        np.testing.assert_allclose(shares.result().numpy(), [[0, 0], [1 / 3, 2 / 3]], rtol=1e-6)
+        self.assertEqual(plain.table(["no", "yes"]), "      no  yes\n"
+                                                     "no     1    0\n"
+                                                     "yes    1    2\n")
+        with self.assertRaisesRegex(ValueError, "1 names of 2 classes"):
+            plain.table(["no"])
+        model = keras.Sequential([keras.layers.Activation("softmax", input_shape=(2,))])
+        model.compile("sgd", "sparse_categorical_crossentropy",
+                      ["accuracy", metrics.ConfusionMatrix(2)])
+        logs = model.evaluate(p, labels, verbose=0, return_dict=True)
+        self.assertEqual(logs["accuracy"], logs["confusion_matrix"])
+        self.assertEqual(model.metric_results("val_confusion_matrix").tolist(), [1, 0, 1, 2])
+        self.assertTrue(model.metric_table("val_confusion_matrix").startswith("   0  1\n"))
+        with self.assertRaisesRegex(ValueError, "no metric 'x'"):
+            model.metric_results("x")
 
 
 if __name__ == "__main__":

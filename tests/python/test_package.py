@@ -3,6 +3,7 @@
 the library, and its types are those that mypy finds.
 
 Usage: test_package.py ROOT FOLDER"""
+import ast
 import os
 import pathlib
 import re
@@ -102,6 +103,28 @@ cycle.append(cycle)
         self.assertLess(float(loss), 0.6)
         self.assertRegex(refusal, r"^guide.py:\d+: a condition needs a number")
         self.assertRegex(largest, r"^\[0\.\d+ 0\.\d+\]$")
+
+    def test_names_on_pages(self):
+        """The book names nothing that the package does not have."""
+        names = {name for page in (ROOT / "docs").rglob("*.md")
+                 for code in re.findall(r"`[^`\n]+`|(?s:```python\n.*?```)", page.read_text())
+                 for name in re.findall(r"(?<![\w.:])rf\.[A-Za-z_][\w.]*\w", code)}
+        self.assertGreater(len(names), 30)
+        for name in sorted(names):
+            with self.subTest(name):
+                found = rf
+                for part in name.split(".")[1:]:
+                    found = getattr(found, part)
+
+    def test_syntax(self):
+        """That of Python 3.9; mypy knows its library."""
+        least = re.search(r'^requires-python = ">=3.(\d+)"$', (ROOT / "pyproject.toml").read_text(),
+                          re.M)[1]
+        sources = [*(ROOT / "bindings/python").rglob("*.py"), *(ROOT / "examples").rglob("*.py")]
+        self.assertGreater(len(sources), 40)
+        for source in sources:
+            with self.subTest(source.name):
+                ast.parse(source.read_text(), source.name, feature_version=(3, int(least)))
 
     def test_types(self):
         mypy = shutil.which("mypy")

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The wheel: pip builds it by meson-python, and a Python that knows nothing of this tree trains
-with it. Usage: test_wheel.py ROOT"""
+"""The wheel: pip builds it by meson-python, and a virtual environment that knows nothing of this
+tree trains with it, on two devices and in two workers. NumPy and cffi are the distribution's.
+Usage: test_wheel.py ROOT"""
+import json
 import os
 import pathlib
 import subprocess
@@ -10,7 +12,12 @@ import unittest
 import zipfile
 
 ROOT = pathlib.Path(sys.argv.pop())
+sys.path.insert(0, str(ROOT / "tests/support"))
+from programs import free_port  # noqa: E402
+
 TRAIN = """
+import os
+
 import numpy as np
 import ringfire as rf
 
@@ -18,44 +25,65 @@ print(rf.__file__)
 print([line.split()[-1] for line in open('/proc/self/maps') if 'libringfire' in line][0])
 x = np.random.default_rng(1).normal(size=(256, 8)).astype(np.float32)
 y = (x.sum(1) > 0).astype(np.int32)
-model = rf.keras.Sequential([rf.keras.layers.Dense(8, activation='relu'), rf.keras.layers.Dense(2)])
-model.compile(optimizer=rf.keras.optimizers.Adam(0.02), metrics=['accuracy'],
-              loss=rf.keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+if 'TF_CONFIG' in os.environ:
+    strategy = rf.MultiWorkerMirroredStrategy(devices='0')
+else:
+    strategy = rf.MirroredStrategy(['0', '0'])
+with strategy.scope():
+    model = rf.keras.Sequential([rf.keras.layers.Dense(8, activation='relu'),
+                                 rf.keras.layers.Dense(2)])
+    model.compile(optimizer=rf.keras.optimizers.Adam(0.02), metrics=['accuracy'],
+                  loss=rf.keras.losses.SparseCategoricalCrossentropy(from_logits=True))
 data = rf.data.Dataset.from_tensor_slices((x, y)).batch(16)
+print(strategy.num_replicas_in_sync)
 print(model.fit(data, epochs=10, verbose=0).history['accuracy'][-1])
 """
 
 
-def pip(*arguments):
-    subprocess.run([sys.executable, "-m", "pip", *map(str, arguments)], check=True, timeout=3000,
+def pip(python, *arguments):
+    subprocess.run([python, "-m", "pip", *map(str, arguments)], check=True, timeout=3000,
                    stdout=subprocess.DEVNULL, env={**os.environ, "PYTHONPATH": ""})
 
 
 class Wheel(unittest.TestCase):
+    def train(self, target, python, environment, replicas):
+        """Processes with one environment each, which print the same."""
+        started = [subprocess.Popen([python, "-c", TRAIN], cwd=target, env=e, text=True,
+                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+                   for e in environment]
+        for process in started:
+            out, errors = process.communicate(timeout=300)
+            self.assertEqual(process.returncode, 0, errors)
+            package, library, number, accuracy = out.splitlines()
+            self.assertTrue(package.startswith(str(target)), package)
+            self.assertEqual(library, str(pathlib.Path(package).with_name("libringfire.so.0")))
+            self.assertEqual(int(number), replicas)
+            self.assertGreater(float(accuracy), 0.9)
+
     def test_all(self):
         try:
             import mesonpy  # noqa: F401
-        except ImportError:
-            self.skipTest("meson-python is not installed")
+            import venv
+        except ImportError as missing:
+            self.skipTest("not installed: %s" % missing.name)
         with tempfile.TemporaryDirectory() as folder:
-            target = pathlib.Path(folder) / "installed"
-            pip("wheel", "--no-build-isolation", "--no-deps", "-w", folder, ROOT)
+            target = pathlib.Path(folder).resolve() / "environment"
+            python = target / "bin/python3"
+            pip(sys.executable, "wheel", "--no-build-isolation", "--no-deps", "-w", folder, ROOT)
             wheel, = pathlib.Path(folder).glob("ringfire-*.whl")
             names = zipfile.ZipFile(wheel).namelist()
             for name in ("__init__.py", "_cdef.py", "_ops.py", "py.typed", "keras/__init__.py",
                          "libringfire.so.0"):
                 self.assertTrue(any(n.endswith("ringfire/" + name) for n in names), names)
-            pip("install", "--no-deps", "--target", target, wheel)
+            venv.create(target, system_site_packages=True, with_pip=True)
+            pip(python, "install", "--no-deps", wheel)
             environment = {k: v for k, v in os.environ.items()
-                           if k not in ("LD_LIBRARY_PATH", "RINGFIRE_LIBRARY")}
-            made = subprocess.run([sys.executable, "-c", TRAIN], cwd=folder, text=True, timeout=300,
-                                  env={**environment, "PYTHONPATH": str(target)},
-                                  capture_output=True)
-            self.assertEqual(made.returncode, 0, made.stderr)
-            package, library, accuracy = made.stdout.splitlines()
-            self.assertEqual(package, str(target / "ringfire/__init__.py"))
-            self.assertEqual(library, str(target / "ringfire/libringfire.so.0"))
-            self.assertGreater(float(accuracy), 0.9)
+                           if k not in ("LD_LIBRARY_PATH", "RINGFIRE_LIBRARY", "PYTHONPATH")}
+            self.train(target, python, [environment], 2)
+            cluster = {"worker": ["127.0.0.1:%d" % free_port() for _ in range(2)]}
+            self.train(target, python, [{**environment, "TF_CONFIG": json.dumps(
+                {"cluster": cluster, "task": {"type": "worker", "index": i}})} for i in range(2)],
+                2)
 
 
 if __name__ == "__main__":

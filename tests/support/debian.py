@@ -37,8 +37,10 @@ class Root:
     """What packages of a suite and all that they depend on hold, unpacked below a folder; needs no
     root, and nothing of it is installed."""
 
-    def __init__(self, folder, suite, packages):
+    def __init__(self, folder, suite, packages, architecture=None):
+        """`architecture`: Debian's name of it; None: the system's."""
         self.folder, self.suite, self.packages = pathlib.Path(folder), suite, packages
+        self.architecture = architecture
         self.path = self.folder / "root"
         self.complete = self.folder / "complete"
 
@@ -70,11 +72,18 @@ class Root:
                  "-o", "Dir::State::status=%s" % (state / "status"),
                  "-o", "Dir::Cache=%s" % (state / "cache"), "-o", "APT::Install-Recommends=false",
                  "-o", "Debug::NoLocking=1",
-                 "-o", "Acquire::Retries=2", *words)
+                 "-o", "Acquire::Retries=2", *self.foreign(), *words)
+
+    def foreign(self):
+        """What tells apt of another architecture."""
+        if not self.architecture:
+            return []
+        return ["-o", "APT::Architecture=%s" % self.architecture,
+                "-o", "APT::Architectures=%s" % self.architecture]
 
     def make(self, site, fresh=False):
         """Unpacks the packages, unless the last time did so."""
-        wanted = " ".join([self.suite, *self.packages])
+        wanted = " ".join([self.suite, *self.packages, *self.foreign()])
         if not fresh and self.complete.exists() and self.complete.read_text() == wanted:
             return
         if not site:

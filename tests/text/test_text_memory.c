@@ -7,6 +7,7 @@
 
 #include "../support/allocations.h"
 #include "base/memory.h"
+#include "base/platform.h"
 #include "tests/room.h"
 #include "text/lines.h"
 #include "text/tokenizer.h"
@@ -75,6 +76,50 @@ TEST(test_every_allocation_fails_once)
         }
         print_message("kind %d: %ld allocations failed\n", (int)kind, failures);
         assert_true(failures > 20);
+    }
+}
+
+/* ---- tokenizer.json ---- */
+
+static char *read_seed(const char *name)
+{
+    char path[1024];
+    void *text;
+    size_t size;
+    snprintf(path, sizeof(path), SOURCE_ROOT "/tests/fuzz/corpus/fuzz_tokenizer_json/%s", name);
+    OK(rf_file_read(path, 0, &text, &size));
+    return text;
+}
+
+static rf_result use_pipeline(const char *file, everything *all)
+{
+    static const char text[] = "The first\xff caf\xc3\xa9 types 123  the_type\xe4\xb8\xad, e\xcc\x81 <s> and so on";
+    const rf_tokenizer_encode_params params = { .pair = text, .pair_size = sizeof(text) - 1 };
+    GO(rf_tokenizer_parse(file, strlen(file), true, &all->tokenizer));
+    GO(rf_tokenizer_encode_with(all->tokenizer, text, sizeof(text) - 1, &params, &all->tokens, &all->rows));
+    GO(rf_tokenizer_decode(all->tokenizer, all->tokens.data, (uint64_t)all->tokens.shape.dim[0], &all->text, NULL));
+    return rf_tokenizer_text(all->tokenizer, &all->file);
+}
+
+TEST(test_every_allocation_of_a_pipeline_fails_once)
+{
+    static const char *const names[] = { "bert", "clip", "llama3", "mistral", "unigram", "word_level" };
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        char *file = read_seed(names[i]);
+        long failures = 0;
+        for (bool exhausted = true; exhausted; failures += exhausted) {
+            everything all = { 0 };
+            allowed = failures;
+            const rf_result r = use_pipeline(file, &all);
+            exhausted = allowed < 0;
+            allowed = -1;
+            if (r != (exhausted ? RF_ERROR_OUT_OF_HOST_MEMORY : RF_OK))
+                fail_msg("%s, allocation %ld: %s", names[i], failures, rf_error_message());
+            free_everything(&all);
+        }
+        print_message("%s: %ld allocations failed\n", names[i], failures);
+        assert_true(failures > 20);
+        rf_free(file);
     }
 }
 

@@ -13,6 +13,7 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 import digits  # noqa: E402
+import events  # noqa: E402
 import programs  # noqa: E402
 
 RINGFIRE, TRAINER = sys.argv[1:3]
@@ -70,6 +71,16 @@ class Report(unittest.TestCase):
         self.assertGreater(len(facts["checkpoints"]), 0)
         self.assertIn("wait", [s["name"] for s in facts["host"]])
         self.assertGreater(len(facts["operations"]), 5)
+        memory = {(m["replica"], m["memory"]): m for m in facts["memory"]}
+        for replica in (0, 1):
+            parts = [m["bytes"] for (r, name), m in memory.items()
+                     if r == replica and name != "all"]
+            self.assertEqual(memory[replica, "all"]["bytes"], sum(parts))
+            for name in ("variables", "gradients", "activations", "optimizer state"):
+                part = memory[replica, name]
+                self.assertGreater(part["bytes"], 10000)
+                self.assertGreaterEqual(part["most"], part["bytes"])
+        self.assertIn("Device memory", text)
         page = Page(text)
         self.assertEqual(page.outside, [])  # it needs no other file
         self.assertEqual(page.headings[0], "Report of %s" % run)
@@ -92,6 +103,18 @@ class Report(unittest.TestCase):
         for part in ("broken.rfck", "truncated", "not finite at 9", "least in epoch 3 of 10"):
             self.assertTrue(any(part in w for w in facts["warnings"]), part)
         self.assertEqual(len(re.findall("<li>", text)), 4)
+        Page(text)
+
+    def test_warnings_of_the_log(self):
+        """Each text has the latest few: what comes twice is shown once, as it is."""
+        (self.root / "train").mkdir()
+        (self.root / "train/events.out.tfevents.1").write_bytes(b"".join(
+            events.event(1.0, epoch, events.text("ringfire/warnings", lines))
+            for epoch, lines in enumerate(("first\nsecond <b>\n", "second <b>\nthird\n"))) +
+            events.event(1.0, 0, events.scalar("epoch_loss", 1.0)))
+        facts, text = self.report(self.root)
+        self.assertEqual(facts["warnings"], ["first", "second <b>", "third"])
+        self.assertIn("second &lt;b&gt;", text)
         Page(text)
 
     def test_nothing(self):

@@ -80,7 +80,8 @@ static rf_tensor triples(rf_trace *t, const rf_tensor *x)
 
 static rf_tensor loss_of(rf_trace *t, rf_loss loss, rf_tensor labels, rf_tensor predictions)
 {
-    return rf_loss_per_example(t, &loss, labels, predictions);
+    rf_tensor counts;
+    return rf_loss_per_example(t, &loss, labels, predictions, &counts);
 }
 
 static rf_metric_params metric_params[] = {

@@ -245,9 +245,9 @@ static void bad_arguments(rf_strategy *strategy)
     refuse_step(&a, unset_step, "rf_add: a");
     FAILS(rf_metric_create(NULL, &(rf_metric_params){ .kind = RF_METRIC_MEAN }, &a.metrics[0]),
           RF_ERROR_INVALID_ARGUMENT, "strategy");
-    FAILS(
-        rf_metric_create(strategy, &(rf_metric_params){ .kind = (rf_metric_kind)(RF_METRIC_NDCG + 1) }, &a.metrics[0]),
-        RF_ERROR_INVALID_ARGUMENT, "kind 17");
+    FAILS(rf_metric_create(strategy, &(rf_metric_params){ .kind = (rf_metric_kind)(RF_METRIC_CONFUSION_MATRIX + 1) },
+                           &a.metrics[0]),
+          RF_ERROR_INVALID_ARGUMENT, "kind 18");
     double value;
     FAILS(rf_metric_result(NULL, &value), RF_ERROR_INVALID_ARGUMENT, "metric");
     FAILS(rf_metric_reset(NULL), RF_ERROR_INVALID_ARGUMENT, "metric");

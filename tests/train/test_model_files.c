@@ -60,6 +60,49 @@ static rf_result copy_array(void)
     return RF_OK;
 }
 
+static rf_result load_foreign(rf_model *model, const char *path)
+{
+    static const int32_t swap[] = { 1, 0 };
+    static const rf_weight_rule rules[] = {
+        { .pattern = "encoder.*.weight", .name = "dense_*/kernel", .perm = swap, .num_perm = 2 },
+        { .pattern = "encoder.*.bias", .name = "dense_*/bias" },
+        { .pattern = "decoder.**" }, /* not wanted */
+    };
+    rf_weight_report report;
+    TRY(rf_model_load_weights_with(
+        model, path,
+        &(rf_load_weights_params){ .rules = rules, .num_rules = 3, .skip_mismatch = true, .report = &report }));
+    for (uint32_t i = 0; i < report.count; i++)
+        if (report.notes[i].outcome == RF_WEIGHT_MISMATCHED)
+            printf("%s: %s\n", report.notes[i].variable, report.notes[i].detail);
+    rf_weight_report_free(&report);
+    return RF_OK;
+}
+
+/* In the folder of the files; the first dense layer gets [out, in] turned; what the second would get does not fit, and
+ * the decoder is left out. */
+static void take_foreign_weights(rf_strategy *strategy)
+{
+    rf_layer *layers[2];
+    rf_model *model;
+    float turned[6] = { 0, 1, 2, 3, 4, 5 }, kernel[6], bias[2] = { 7, 8 }, got[2];
+    const rf_named_array arrays[] = { { "encoder.1.weight", { RF_F32, RF_SHAPE(2, 3), turned } },
+                                      { "encoder.1.bias", { RF_F32, RF_SHAPE(2), bias } },
+                                      { "encoder.2.weight", { RF_F32, RF_SHAPE(2), bias } },
+                                      { "encoder.2.bias", { RF_F32, RF_SHAPE(2), bias } },
+                                      { "decoder.1.bias", { RF_F32, RF_SHAPE(2), bias } } };
+    OK(rf_safetensors_write("foreign.safetensors", arrays, 5));
+    OK(rf_layer_dense(&(rf_dense_params){ .units = 2, .name = "dense_1" }, &layers[0]));
+    OK(rf_layer_dense(&(rf_dense_params){ .units = 2, .name = "dense_2" }, &layers[1]));
+    OK(rf_model_create_sequential(strategy, layers, 2, &RF_SHAPE(3), &model));
+    OK(load_foreign(model, "foreign.safetensors"));
+    OK(rf_variable_read(rf_layer_variable(layers[0], "kernel"), kernel));
+    for (int i = 0; i < 6; i++) assert_true(kernel[i] == turned[i % 2 * 3 + i / 2]);
+    OK(rf_variable_read(rf_layer_variable(layers[1], "bias"), got));
+    assert_memory_equal(got, bias, sizeof(bias));
+    rf_model_destroy(&model);
+}
+
 static rf_result build_classifier(rf_strategy *strategy, rf_layer *embedding, rf_layer *recurrent, rf_layer *dense,
                                   rf_model **model)
 {
@@ -167,6 +210,7 @@ TEST(the_documentation)
     assert_true(best != 0);
     OK(exchange(model));
     OK(copy_array());
+    take_foreign_weights(strategy);
     make_and_keep_a_graph(strategy);
     train_with_own_optimizer(strategy, data);
     for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) assert_int_equal(access(files[i], R_OK), 0);

@@ -410,6 +410,57 @@ static void language_model(rf_strategy *one)
     rf_model_destroy(&model);
 }
 
+/* Tokens of any length: attention among all of them, a recurrent layer, and both a row for each step and one for all.
+ */
+static rf_result build_open(rf_strategy *strategy, rf_model **model)
+{
+    rf_layer *table, *norm, *look, *add, *turn, *head, *pool, *last;
+    rf_model_builder *b;
+    OK(rf_layer_embedding(&(rf_embedding_params){ .input_dim = 9, .output_dim = 8 }, &table));
+    OK(rf_layer_layer_norm(NULL, &norm));
+    OK(rf_layer_multi_head_attention(&(rf_multi_head_attention_params){ .num_heads = 2, .key_dim = 4 }, &look));
+    OK(rf_layer_add(&add));
+    OK(rf_layer_rnn(&(rf_rnn_layer_params){ .units = 5, .return_sequences = true }, &turn));
+    OK(rf_layer_dense(&(rf_dense_params){ .units = 3 }, &head));
+    OK(rf_layer_global_avg_pool1d(&pool));
+    OK(rf_layer_dense(&(rf_dense_params){ .units = 2, .activation = RF_ACTIVATION_SOFTMAX }, &last));
+    OK(rf_model_builder_create(strategy, &b));
+    const rf_symbol tokens = rf_model_builder_input(b, RF_I32, RF_SHAPE(-1), "tokens");
+    const rf_symbol x = rf_model_builder_call(b, table, tokens);
+    const rf_symbol both[] = { x, rf_model_builder_call(b, look, rf_model_builder_call(b, norm, x)) };
+    const rf_symbol y = rf_model_builder_call(b, turn, rf_model_builder_call_many(b, add, both, 2));
+    const rf_symbol out[] = { rf_model_builder_call(b, head, y),
+                              rf_model_builder_call(b, last, rf_model_builder_call(b, pool, y)) };
+    return rf_model_builder_finish(&b, out, 2, NULL, model);
+}
+
+static void open_lengths(rf_strategy *one)
+{
+    static const char *const in_name = "tokens", *const out_names[] = { "output_0", "output_1" };
+    static const int32_t lengths[] = { 5, 13 };
+    rf_model *model;
+    OK(build_open(one, &model));
+    for (int i = 0; i < 2; i++) {
+        int32_t tokens[3 * 13];
+        char name[32], path[200];
+        rf_array out[2];
+        rf_dataset *raw, *data;
+        for (int k = 0; k < 3 * lengths[i]; k++) tokens[k] = k * 5 % 9;
+        const rf_array in = { RF_I32, RF_SHAPE(3, lengths[i]), tokens };
+        OK(rf_dataset_from_arrays(&(rf_dataset_arrays_params){ .arrays = &in, .num_arrays = 1 }, &raw));
+        OK(rf_dataset_batch(raw, 3, RF_REMAINDER_KEEP, &data));
+        OK(rf_model_predict_many(model, data, out, 2));
+        snprintf(name, sizeof(name), "open_%d.onnx", lengths[i]);
+        snprintf(path, sizeof(path), "%s/%s", folder, name);
+        OK(rf_model_export_onnx(model, path));
+        list_model(name, &in, &in_name, 1, out, out_names, 2, 1e-4, 1e-5, "\"GRU\":1,\"Softmax\":2");
+        for (int k = 0; k < 2; k++) rf_array_free(&out[k]);
+        rf_dataset_destroy(&raw);
+        rf_dataset_destroy(&data);
+    }
+    rf_model_destroy(&model);
+}
+
 /* An image is enlarged, and its copies meet again; and layers over the steps of a sequence. */
 static rf_model *branches_of_images(rf_strategy *strategy)
 {
@@ -468,6 +519,7 @@ TEST(models)
     single_layers(one);
     several_inputs(one);
     language_model(one);
+    open_lengths(one);
     parts p;
     model = branched_model(one, &p);
     list_predictions(model, "branches.onnx", RF_SHAPE(5, 6, 5, 2), "\"Conv\":3,\"GlobalAveragePool\":1");

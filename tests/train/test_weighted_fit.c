@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Sample weights in fit and evaluate: losses divided by the examples or by the weights, and weighted metrics, against
  * the same training written out in double precision, on one replica and on two; files, and mistakes. */
+#include "../support/log_value.h"
 #include "../support/strategies.h"
 #include "test_folder.h"
 #include "tests/room.h"
@@ -123,19 +124,12 @@ static rf_model *make_model(rf_strategy *strategy, const double *w, bool by_weig
     return model;
 }
 
-static double value_of(const rf_logs *logs, const char *name)
-{
-    double value = NAN;
-    if (!rf_logs_get(logs, name, &value)) fail_msg("there is no '%s'", name);
-    return value;
-}
-
 static void check_logs(const rf_logs *logs, const course *c)
 {
-    assert_near(value_of(logs, "loss"), c->loss, 1e-5, 1e-7, "loss");
-    assert_near(value_of(logs, "mean_absolute_error"), c->error, 1e-5, 1e-7, "error");
-    assert_near(value_of(logs, "weighted"), c->weighted_error, 1e-5, 1e-7, "weighted error");
-    assert_near(value_of(logs, "close"), c->share, 1e-5, 1e-7, "share of small errors");
+    assert_near(log_value(logs, "loss"), c->loss, 1e-5, 1e-7, "loss");
+    assert_near(log_value(logs, "mean_absolute_error"), c->error, 1e-5, 1e-7, "error");
+    assert_near(log_value(logs, "weighted"), c->weighted_error, 1e-5, 1e-7, "weighted error");
+    assert_near(log_value(logs, "close"), c->share, 1e-5, 1e-7, "share of small errors");
 }
 
 static void train(rf_strategy *strategy, bool by_weight, bool weights)
@@ -153,7 +147,7 @@ static void train(rf_strategy *strategy, bool by_weight, bool weights)
     OK(rf_model_fit(model, &(rf_fit_params){ .data = data, .epochs = EPOCHS }, &history));
     assert_int_equal(history.num_epochs, EPOCHS);
     for (int i = 0; i < EPOCHS; i++)
-        assert_near(value_of(&history.epochs[i], "loss"), c.losses[i], 1e-5, 1e-7, "loss of an epoch");
+        assert_near(log_value(&history.epochs[i], "loss"), c.losses[i], 1e-5, 1e-7, "loss of an epoch");
     OK(rf_variable_read(rf_model_variables(model).items[0], kernel));
     for (int i = 0; i < C; i++) assert_near(kernel[i], c.w[i], 1e-5, 1e-6, "kernel");
     OK(rf_model_evaluate(model, data, &logs));

@@ -3,6 +3,7 @@
 #include "report/report.h"
 
 #include <ftw.h>
+#include <inttypes.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -15,7 +16,7 @@
 #include "printable.h"
 #include "trace_merge.h"
 
-enum { MAX_OPEN = 16, MAX_FILES = 10000 };
+enum { MAX_OPEN = 16, MAX_FILES = 10000, MOST_MEMORY = 1000, MOST_WARNINGS = 100 };
 
 bool report_warn(report_run *run, const char *format, ...)
 {
@@ -33,8 +34,60 @@ bool report_warn(report_run *run, const char *format, ...)
 
 /* ---- event files: what devices there were, and when ---- */
 
+static void free_memory(report_run *run)
+{
+    for (size_t i = 0; i < run->num_memory; i++) free(run->memory[i].name);
+    free(run->memory);
+    run->memory = NULL;
+    run->num_memory = 0;
+}
+
+/* "| 0 | variables | 1024 | 2048 |"; other lines are headings. */
+static void read_memory_line(report_run *run, const char *line)
+{
+    report_memory row = { 0 };
+    char name[128];
+    if (sscanf(line, "| %u | %127[^|]| %" SCNu64 " | %" SCNu64 " |", &row.replica, name, &row.bytes, &row.most) != 4)
+        return;
+    for (size_t end = strlen(name); end > 0 && name[end - 1] == ' '; end--) name[end - 1] = '\0';
+    report_memory *grown = realloc(run->memory, (run->num_memory + 1) * sizeof(*grown));
+    if (!grown) return;
+    run->memory = grown;
+    row.name = printable(name);
+    if (row.name) grown[run->num_memory++] = row;
+}
+
+/* The latest text counts. */
+static void read_memory(report_run *run, const char *text)
+{
+    free_memory(run);
+    for (const char *line = text; *line && run->num_memory < MOST_MEMORY;) {
+        read_memory_line(run, line);
+        line += strcspn(line, "\n");
+        line += *line == '\n';
+    }
+}
+
+/* Each text has the latest few of the run's log. */
+static void read_warnings(report_run *run, const char *text)
+{
+    while (*text) {
+        char line[1024];
+        const size_t length = strcspn(text, "\n");
+        snprintf(line, sizeof(line), "%.*s", length < sizeof(line) ? (int)length : (int)sizeof(line) - 1, text);
+        text += length + (text[length] == '\n');
+        char *plain = printable(line);
+        bool known = !plain || run->num_warnings >= MOST_WARNINGS;
+        for (size_t i = 0; !known && i < run->num_warnings; i++) known = strcmp(run->warnings[i], plain) == 0;
+        if (!known) (void)report_warn(run, "%s", line);
+        free(plain);
+    }
+}
+
 static void read_event(report_run *run, const rf_event *e)
 {
+    if (e->kind == RF_EVENT_TEXT && strcmp(e->tag, "ringfire/warnings") == 0) read_warnings(run, e->text);
+    if (e->kind == RF_EVENT_TEXT && strcmp(e->tag, "ringfire/memory") == 0) read_memory(run, e->text);
     if (e->kind == RF_EVENT_TEXT && strcmp(e->tag, "ringfire/devices") == 0) {
         free(run->devices);
         run->devices = strdup(e->text);
@@ -222,6 +275,7 @@ void report_free(report_run *run)
     free(run->checkpoints);
     free(run->warnings);
     free(run->devices);
+    free_memory(run);
     plot_data_free(&run->curves);
     *run = (report_run){ 0 };
 }

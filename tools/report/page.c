@@ -9,7 +9,7 @@
 #include "atomic_file.h"
 #include "report/report.h"
 
-enum { MOST_SPANS = 16, PLACES = 4 };
+enum { MOST_SPANS = 16, PLACES = 4, LEAST_SHOWN = 5000 };
 
 static const char style[] =
     ":root{--ink:#1c1f23;--faint:#5b6470;--grid:#e2e5e9;--paper:#fff;--box:#f5f6f8;--bar:#3b7dd8;--warn:#a15c00}"
@@ -24,6 +24,10 @@ static const char style[] =
     "th,td{text-align:left;padding:.3rem .8rem .3rem 0;border-bottom:1px solid var(--grid);white-space:nowrap}"
     "td.n,th.n{text-align:right;font-variant-numeric:tabular-nums}td.bar{width:40%;min-width:6rem}"
     "td.bar i{display:block;height:.7rem;border-radius:.2rem;background:var(--bar)}"
+    /* On a phone tables become as narrow as they can, and charts, which shrink, keep letters that can be read. */
+    "@media(max-width:36rem){th,td{white-space:normal;overflow-wrap:normal;font-size:.8rem;padding-right:.4rem}"
+    "td.n{white-space:nowrap}td:first-child:not(.n){overflow-wrap:anywhere;min-width:5rem}"
+    "td.bar{width:15%;min-width:2rem}svg text{font-size:16px}}"
     "ul.warnings{list-style:none;padding:0}ul.warnings li{border-left:.25rem solid var(--warn);padding:.3rem .8rem;"
     "margin:.3rem 0;background:var(--box)}";
 
@@ -218,6 +222,34 @@ static void put_devices(FILE *file, const report_run *run)
     end_table(file);
 }
 
+static double most_of(const report_run *run, uint32_t replica)
+{
+    double most = 0;
+    for (size_t i = 0; i < run->num_memory; i++)
+        if (run->memory[i].replica == replica) most = fmax(most, (double)run->memory[i].most);
+    return most;
+}
+
+static void put_memory(FILE *file, const report_run *run)
+{
+    static const char *const columns[] = { ">Replica", "Memory of", ">MB", ">Most MB", "", NULL };
+    if (run->num_memory == 0) return;
+    begin_table(file, "Device memory", columns);
+    for (size_t i = 0; i < run->num_memory; i++) {
+        const report_memory *m = &run->memory[i];
+        const double all = most_of(run, m->replica);
+        if (m->most < LEAST_SHOWN) continue; /* it would be 0.00 MB */
+        fputs("<tr>", file);
+        put_number(file, "%.0f", m->replica);
+        put_cell(file, "", m->name);
+        put_number(file, "%.2f", 1e-6 * (double)m->bytes);
+        put_number(file, "%.2f", 1e-6 * (double)m->most);
+        put_bar(file, all > 0 ? (double)m->most / all : 0);
+        fputs("</tr>\n", file);
+    }
+    end_table(file);
+}
+
 static void put_spans(FILE *file, const char *heading, const report_spans *spans)
 {
     static const char *const columns[] = { "Part", ">Times", ">Seconds", ">Share", "", NULL };
@@ -294,6 +326,7 @@ static bool put_page(FILE *file, const report_run *run)
     put_values(file, run);
     if (!put_charts(file, run)) return false;
     put_devices(file, run);
+    put_memory(file, run);
     put_spans(file, "Where the host's time goes", &run->host);
     put_spans(file, "Where the devices' time goes", &run->operations);
     put_checkpoints(file, run);

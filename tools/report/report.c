@@ -41,15 +41,27 @@ static json_t *spans_json(const report_spans *spans)
     return list;
 }
 
+static json_t *memory_json(const report_run *run)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; i < run->num_memory; i++)
+        json_array_append_new(list,
+                              json_pack("{s:I,s:o,s:I,s:I}", "replica", (json_int_t)run->memory[i].replica, "memory",
+                                        json_text(run->memory[i].name), "bytes", (json_int_t)run->memory[i].bytes,
+                                        "most", (json_int_t)run->memory[i].most));
+    return list;
+}
+
 static json_t *run_json(const report_run *run, const char *out)
 {
     json_t *checkpoints = json_array(), *warnings = json_array();
     for (size_t i = 0; i < run->num_checkpoints; i++)
         json_array_append_new(checkpoints, json_text(run->checkpoints[i].name));
     for (size_t i = 0; i < run->num_warnings; i++) json_array_append_new(warnings, json_text(run->warnings[i]));
-    return json_pack("{s:o,s:I,s:I,s:o,s:o,s:o,s:o}", "file", json_text(out), "curves", (json_int_t)run->curves.count,
-                     "traces", (json_int_t)run->traces, "host", spans_json(&run->host), "operations",
-                     spans_json(&run->operations), "checkpoints", checkpoints, "warnings", warnings);
+    return json_pack("{s:o,s:I,s:I,s:o,s:o,s:o,s:o,s:o}", "file", json_text(out), "curves",
+                     (json_int_t)run->curves.count, "traces", (json_int_t)run->traces, "host", spans_json(&run->host),
+                     "operations", spans_json(&run->operations), "memory", memory_json(run), "checkpoints", checkpoints,
+                     "warnings", warnings);
 }
 
 static bool make_report(const arguments *a)
@@ -71,8 +83,8 @@ int command_report(int argc, char **argv)
                                  parse_option,
                                  "RUN",
                                  "Makes one page of all that a training has left in a directory and below it: curves "
-                                 "of event files and CSV logs, devices and their shares, where the time of a step goes "
-                                 "(from traces), checkpoints, warnings. The page needs no other file.",
+                                 "of event files and CSV logs, devices with their shares and memory, where the time of "
+                                 "a step goes (from traces), checkpoints, warnings. The page needs no other file.",
                                  NULL,
                                  NULL,
                                  NULL };

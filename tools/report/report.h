@@ -21,6 +21,13 @@ typedef struct report_spans {
     size_t count, capacity;
 } report_spans;
 
+/* Memory of a device, by what it is for. */
+typedef struct report_memory {
+    char *name;
+    uint32_t replica;
+    uint64_t bytes, most;
+} report_memory;
+
 typedef struct report_file {
     char *name; /* below the run's directory */
     uint64_t bytes, tensors;
@@ -30,7 +37,9 @@ typedef struct report_file {
 typedef struct report_run {
     const char *path;
     plot_data curves;
-    char *devices;       /* lines "replica: device"; NULL: nobody has written them */
+    char *devices; /* lines "replica: device"; NULL: nobody has written them */
+    report_memory *memory;
+    size_t num_memory;
     double begun, ended; /* seconds since 1970, of the first and the last value; 0: not known */
     report_spans host, operations;
     uint32_t traces;

@@ -18,6 +18,7 @@ from ._lib import text as _text
 from ._ops import (abs, add, clip, cos, divide, erf, exp, floor, gather, log, matmul, maximum,
                    minimum, multiply, negative, one_hot, pow, reverse, round, rsqrt, sigmoid, sign,
                    sin, sqrt, square, stop_gradient, subtract, tanh, where)
+from ._servers import ParameterServerStrategy
 from ._strategy import (CentralStorageStrategy, MirroredStrategy, MultiWorkerMirroredStrategy,
                         OneDeviceStrategy, ReduceOp, Strategy)
 from ._tape import GradientTape, gradients

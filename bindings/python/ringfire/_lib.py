@@ -191,14 +191,15 @@ def callback(signature: str, function: Callable[..., Any], failed: Any = None) -
         failed = nothing if failed is None else failed
 
     def call(*arguments: Any) -> Any:
-        try:
-            made = function(*arguments)
-            return nothing if made is None else made
-        except BaseException as failure:  # which goes on in check()
-            raised[threading.get_ident()] = failure
-            return failed
+        made = function(*arguments)
+        return nothing if made is None else made
 
-    return ffi.callback(signature, call)
+    # Ctrl-C while C computes is raised when call() begins, where no try statement would see it.
+    def note(kind: Any, failure: BaseException, trace: Any) -> Any:
+        raised[threading.get_ident()] = failure.with_traceback(trace)  # goes on in check()
+        return failed
+
+    return ffi.callback(signature, call, onerror=note)
 
 
 # ---- objects ----

@@ -69,6 +69,7 @@ class InputContext:
 class Strategy(Handle):
     """Where replicas live and how they stay in sync. Variables, models and optimizers are made in
     its scope()."""
+    can_fit = True
 
     def __init__(self, pointer: Any) -> None:
         global _serial
@@ -124,6 +125,13 @@ class Strategy(Handle):
     def scope(self) -> "_Scope":
         """A context in which variables, models and optimizers belong to this strategy."""
         return _Scope(self)
+
+    def note(self, thing: Any) -> None:
+        """Learns of a variable, a model or an optimizer that was made in the scope."""
+
+    def create_optimizer(self, settings: Any) -> Any:
+        """An rf_optimizer of these rf_optimizer_params."""
+        return create(lib.rf_optimizer_create, "rf_optimizer", self.pointer, settings)
 
     # ---- steps ----
 

@@ -6,7 +6,7 @@ from typing import Any, Iterable, List, Optional, Tuple
 
 import numpy as np
 
-from ._lib import Handle, InvalidArgumentError, TraceError, check, create, ffi, lib, params, where
+from ._lib import Handle, InvalidArgumentError, TraceError, check, ffi, lib, params, where
 from ._structure import flatten, pack
 from ._trace import Tensor, TensorLike, current, handles, tensors, trace_of
 from ._values import Value
@@ -76,9 +76,9 @@ class Optimizer(Handle):
         elif learning_rate is not None:
             fields["learning_rate"] = float(learning_rate)
         settings = params("rf_optimizer_params", kept, kind=kind, **fields)
-        self.adopt(
-            create(lib.rf_optimizer_create, "rf_optimizer", self.strategy.pointer, settings),
-            lib.rf_optimizer_destroy, self.strategy)
+        self.adopt(self.strategy.create_optimizer(settings), lib.rf_optimizer_destroy,
+                   self.strategy)
+        self.strategy.note(self)
 
     def apply_gradients(self, grads_and_vars: Iterable[Tuple[Any, Variable]]) -> None:
         """In a step: sums gradients over replicas, clips them, and updates. Pairs whose gradient is

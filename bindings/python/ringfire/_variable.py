@@ -115,12 +115,17 @@ class Variable(Handle, _Readable):
         self.adopt(create(lib.rf_variable_create, "rf_variable", strategy.pointer, settings),
                    lib.rf_variable_destroy, strategy)
         self.strategy, self._aggregation = strategy, aggregation
+        strategy.note(self)
+
+    _name_there: Optional[str] = None
 
     @classmethod
-    def borrowed(cls, pointer: Any, owner: Handle, strategy: Any) -> "Variable":
-        """A variable that belongs to a model or a layer."""
+    def borrowed(cls, pointer: Any, owner: Handle, strategy: Any,
+                 name: Optional[str] = None) -> "Variable":
+        """A variable that belongs to a model, under its name there, or to a layer."""
         made = Handle.__new__(cls)
         made.adopt(pointer, None, owner)
+        made._name_there = name
         made.strategy, made._aggregation = strategy, VariableAggregation.MEAN
         return made
 
@@ -131,8 +136,8 @@ class Variable(Handle, _Readable):
 
     @property
     def name(self) -> str:
-        """Name."""
-        return text(lib.rf_variable_name(self.pointer))
+        """Name; of a model's variable that in the model."""
+        return self._name_there or text(lib.rf_variable_name(self.pointer))
 
     @property
     def shape(self) -> Tuple[int, ...]:
@@ -168,6 +173,10 @@ class Variable(Handle, _Readable):
         variables that are not trainable allow."""
         trace = current()
         if trace is not None:
+            if self.trainable:
+                raise InvalidArgumentError(
+                    "%s: variable '%s' is trainable: optimizers update it; create it with "
+                    "trainable=False to assign it in steps" % (where(), self.name))
             kind = {"mean": lib.RF_AGGREGATE_MEAN, "sum": lib.RF_AGGREGATE_SUM,
                     "first_replica": lib.RF_AGGREGATE_FIRST_REPLICA}[self._aggregation.value]
             trace.check(

@@ -385,6 +385,14 @@ class Dataset(Handle):
         params = ffi.new("rf_mixup_params *", {"alpha": alpha})
         return self._derive(lib.rf_dataset_mixup, seed, params)
 
+    def cutmix(self, index: int = 0, alpha: float = 1, seed: int = 0) -> Dataset:
+        """Puts a rectangle of another image of the batch, array number ``index``, into each one.
+
+        The other arrays are mixed by the part of the area that stays.
+        """
+        params = ffi.new("rf_mixup_params *", {"alpha": alpha})
+        return self._derive(lib.rf_dataset_cutmix, index, seed, params)
+
     def table_windows(self, parts: Union[WindowPart, Sequence[WindowPart]],
                       stride: int = 1) -> Dataset:
         """Windows of rows that are in the order of time: a tuple of the ``parts``, or the one part.

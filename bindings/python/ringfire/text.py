@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import Any, List, Optional, Sequence, Union
+from typing import Any, List, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
@@ -21,7 +21,8 @@ class Tokenizer(Handle):
 
     ``kind`` is "words" (as Keras' TextVectorization), "characters", "word_piece" (as BERT's) or
     "byte_pair" (as GPT-2's). ``Tokenizer(vocabulary, kind)`` has the tokens in this order;
-    :meth:`train` learns them from texts, :meth:`load` reads a file that :meth:`save` wrote.
+    :meth:`train` learns them from texts, :meth:`load` reads a file that :meth:`save` wrote, or a
+    ``tokenizer.json`` of Hugging Face's library.
     """
 
     def __init__(self, vocabulary: Sequence[Text], kind: str = "words",
@@ -61,6 +62,9 @@ class Tokenizer(Handle):
         """A tokenizer from a file."""
         return cls._of(create(lib.rf_tokenizer_load, "rf_tokenizer", path_bytes(path)))
 
+    #: As Hugging Face's library calls it.
+    from_file = load
+
     def save(self, path: Path) -> None:
         """Writes the tokenizer to a file, JSON."""
         check(lib.rf_tokenizer_save(self.pointer, path_bytes(path)))
@@ -89,12 +93,32 @@ class Tokenizer(Handle):
         """Whether a token is one that text never becomes, except for "[UNK]"."""
         return bool(lib.rf_tokenizer_is_special(self.pointer, number))
 
-    def encode(self, text: Text) -> np.ndarray:
-        """The tokens of a text, i32 [n]."""
+    def encode(self, text: Text, pair: Optional[Text] = None, add_special_tokens: bool = True,
+               split_special_tokens: bool = False) -> np.ndarray:
+        """The tokens of a text, i32 [n]. The other arguments are for a ``tokenizer.json``."""
+        if pair is not None or not add_special_tokens or split_special_tokens:
+            return self.encode_with_types(text, pair, add_special_tokens, split_special_tokens)[0]
         given = _bytes(text)
         out = ffi.new("rf_array *")
         check(lib.rf_tokenizer_encode(self.pointer, given, len(given), out))
         return array_out(out[0])
+
+    def encode_with_types(self, text: Text, pair: Optional[Text] = None,
+                          add_special_tokens: bool = True,
+                          split_special_tokens: bool = False) -> Tuple[np.ndarray, np.ndarray]:
+        """The tokens of a text, or of a pair, and the type of each, as a ``tokenizer.json`` says.
+
+        With ``split_special_tokens``, special tokens in the texts are text like any other.
+        """
+        given, second = _bytes(text), None if pair is None else _bytes(pair)
+        held = ffi.NULL if second is None else ffi.from_buffer(second)
+        params = ffi.new("rf_tokenizer_encode_params *", {
+            "pair": ffi.cast("char *", held), "pair_size": len(second or b""),
+            "no_special_tokens": not add_special_tokens,
+            "split_special_tokens": split_special_tokens})
+        out, types = ffi.new("rf_array *"), ffi.new("rf_array *")
+        check(lib.rf_tokenizer_encode_with(self.pointer, given, len(given), params, out, types))
+        return array_out(out[0]), array_out(types[0])
 
     def encode_padded(self, texts: Sequence[Text], length: int = 0, value: int = 0,
                       padding: str = "pre", truncating: str = "pre") -> np.ndarray:

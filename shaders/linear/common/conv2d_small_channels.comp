@@ -5,8 +5,9 @@
  * store elements takes as long as to multiply them. So an invocation finds its pixels once, and
  * keeps whole windows of eight neighbouring channels each.
  *   Without LANES an invocation takes one window, and reads what it multiplies.
- *   LANES: a workgroup is one subgroup, COLUMN_LANES of its lanes lie along channels, the others
- *   along windows. A lane reads for one pixel, and hands that to all that have it.
+ *   LANES: a workgroup is one subgroup, of four lanes or of eight. COLUMN_LANES of them lie along
+ *   channels, the others along windows. A lane reads for one pixel, and hands that to all that
+ *   have it.
  */
 #version 450
 #extension GL_EXT_control_flow_attributes : require
@@ -36,7 +37,7 @@ layout(push_constant) uniform P {
 };
 
 #ifdef LANES
-#define ABREAST (LANES / COLUMN_LANES)
+#define ABREAST (int(gl_WorkGroupSize.x) / COLUMN_LANES)
 #define SUMS 16
 #define STEP 9 /* summands at a time: 3 x 3 */
 layout(binding = 0) uniform samplerBuffer x_in;

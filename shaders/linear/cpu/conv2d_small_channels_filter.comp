@@ -42,7 +42,7 @@ layout(binding = 2) uniform samplerBuffer y;
 layout(std430, binding = 3) writeonly buffer Partial { float partial[]; };
 
 #define TAPS 9
-#define ABREAST (LANES / COLUMN_LANES)
+#define ABREAST (int(gl_WorkGroupSize.x) / COLUMN_LANES)
 #define LOADS (4 / COLUMN_LANES)
 #define FROM_LANE(value, lane) subgroupShuffle(value, uint(lane))
 
@@ -193,12 +193,10 @@ void main()
 #define ADD_OTHER(sum, distance)                                                                   \
     sum.lo += subgroupShuffle(sum.lo, gl_SubgroupInvocationID ^ distance);                         \
     sum.hi += subgroupShuffle(sum.hi, gl_SubgroupInvocationID ^ distance);
-#if COLUMN_LANES == 2
-#define ADD_NEAR(sum) ADD_OTHER(sum, 2u)
-#else
-#define ADD_NEAR(sum)
-#endif
-#define ADD_ABREAST(sum) ADD_NEAR(sum) ADD_OTHER(sum, 4u)
+#define ADD_ABREAST(sum)                                                                           \
+    if (ABREAST == 2) {                                                                            \
+        ADD_OTHER(sum, uint(COLUMN_LANES))                                                         \
+    }
 #define STORE_SUM(sum, row, has)                                                                   \
     {                                                                                              \
         ADD_ABREAST(sum)                                                                           \

@@ -10,7 +10,7 @@
 #extension GL_GOOGLE_include_directive : require
 #include "linear_lanes.glsl"
 #include "include/linear_epilogue.glsl"
-#if ROW_LANES < LANES
+#ifdef ABREAST
 #extension GL_EXT_shader_explicit_arithmetic_types_int64 : require
 #include "write_rows.glsl"
 #else
@@ -48,8 +48,6 @@ layout(push_constant) uniform P {
     /* channels per part when k is split; elements from part to part */
     int split, c_split;
 };
-
-#define ROW_GROUPS (ROWS / LANES)
 
 /* Push constants that the loops need: lavapipe reads those lane by lane wherever they
  * stand. */
@@ -275,7 +273,7 @@ void main()
     /* Whoever adds partial sums makes the end: decided here, so that both are one
      * pipeline. */
     bool whole = parts == 1;
-#if LANES == 4
+#ifndef SHUFFLE
     /* SwiftShader's, which takes six times as long to compile the other way. */
     vec4 add[GROUPS];
     [[unroll]] for (int g = 0; g < GROUPS; g++) {
@@ -307,7 +305,7 @@ void main()
     turn = 0;
     int c_first = part * c_split + z * c_z, all_columns = columns;
     do {
-#if ROW_LANES < LANES
+#ifdef ABREAST
         [[unroll]] for (int r = 0; r < SUMS_OF_TURN; r += 2)
             [[unroll]] for (int g = 0; g < GROUPS; g++) {
             int row, next_row;

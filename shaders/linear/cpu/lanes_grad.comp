@@ -51,7 +51,7 @@ layout(push_constant) uniform P {
 #define FETCH_A(i) LOAD_A(i)
 #define A_VALUE(q, r) a[q][ROW_GROUP((r) / 4)][(r) % 4]
 #endif
-#define ROW_LOADS (ROWS / (LANES * ROWS_PER_LOAD))
+#define ROW_LOADS (ROW_GROUPS / ROWS_PER_LOAD)
 
 void main()
 {
@@ -111,7 +111,7 @@ void main()
             }
 #define B_PIXEL(i) (b_at[g] + min(pixel + q + (i), end - 1) * b_pixel)
             [[unroll]] for (int g = 0; g < GROUPS; g++) {
-#if ROW_LANES < LANES
+#ifdef ABREAST
                 if (q % 2 == 0) LOAD_B_TWICE(b[q][g], b[q + 1][g], B_PIXEL)
 #else
                 /* two in a row made lavapipe's code of wide tiles a fifth slower */

@@ -29,7 +29,6 @@ layout(push_constant) uniform P {
     int c_row;
 };
 
-#define ROW_GROUPS (ROWS / LANES)
 #define COLUMN_FOURS (GROUPS * ROW_LANES)
 
 vec4 sums[4][SUMS][GROUPS], outputs[4][SUMS][GROUPS];

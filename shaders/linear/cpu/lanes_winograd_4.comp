@@ -32,7 +32,6 @@ layout(push_constant) uniform P {
     int c_row;
 };
 
-#define ROW_GROUPS (ROWS / LANES)
 #define COLUMN_FOURS (GROUPS * ROW_LANES)
 
 vec4 sums[6][SUMS][GROUPS], outputs[4][4][SUMS][GROUPS]; /* of the latter [line][pixel] */

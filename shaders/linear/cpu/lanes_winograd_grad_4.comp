@@ -6,9 +6,9 @@
  *   dk = G^T [sum over blocks of (B^T x B) * (A dy A^T)] G; winograd_sum_4.comp applies G
  * winograd_walks.comp has made x B and dy A^T. A tile is 16 channels by 16 columns, of which a
  * workgroup has one column of the products, six lines. Four lanes lie along the columns and each
- * half of them has half of the channels. A turn takes four blocks that lie side by side, in images
- * beside each other, too; a walk all those that lie below each other: the two lines of x that they
- * share are loaded once.
+ * half of them has half of the channels; of four lanes, each workgroup has half of the channels. A
+ * turn takes four blocks that lie side by side, in images beside each other, too; a walk all those
+ * that lie below each other: the two lines of x that they share are loaded once.
  */
 #version 450
 #extension GL_GOOGLE_include_directive : require
@@ -19,7 +19,7 @@
 layout(std430, binding = 2) writeonly buffer C { vec4 c[]; };
 layout(std430, binding = 3) writeonly buffer BiasGradient { vec4 bias_gradient[]; };
 layout(push_constant) uniform P {
-    int total;                  /* workgroups */
+    int total;                  /* workgroups of eight lanes */
     int row_tiles, column_tiles;
     int walks, split;           /* all, and of a workgroup */
     int block_lines;            /* lines of blocks of an image */
@@ -34,20 +34,23 @@ layout(push_constant) uniform P {
 
 #define LINE (4 * ROW_LANES) /* fours of a line of four blocks */
 #define PAIRS 2        /* of blocks that a turn takes */
-#undef SUMS
-#define SUMS (ROWS / 2) /* of a lane, per product: its four columns by the channels of its half */
+#define HALVES (LANES / ROW_LANES)
 
 void main()
 {
     int id = int(gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x),
         lane = int(gl_SubgroupInvocationID), place = lane % ROW_LANES, half_ = lane / ROW_LANES;
+    if (HALVES == 1) {
+        half_ = id & 1;
+        id >>= 1;
+    }
     if (id >= total) return;
     uint no_bits = RF_NO_BITS(total);
     int j = id % 6;
     id /= 6;
     int tile = id % (row_tiles * column_tiles), part = id / (row_tiles * column_tiles);
     int row_tile = tile % row_tiles, column_tile = tile / row_tiles;
-    /* A half loads its channels of two blocks, and the columns of one. */
+    /* A half loads its channels of two blocks, and the columns of one, or of both. */
     int a_lane = (place >> 1) * ROW_LANES + half_ * 2 + (place & 1), b_lane = lane;
     int a_zeros = (j + 1) * a_plane - LINE + a_lane, b_zeros = (j + 1) * b_plane - LINE + b_lane;
     int a_lines = h, b_lines = oh, all_walks = walks, steps = block_lines, first_y = -pad_y;
@@ -73,7 +76,7 @@ void main()
         LOAD_LINE(shared_lines[0], y)
         LOAD_LINE(shared_lines[1], y + 1)
         do {
-            vec4 a[PAIRS][6], b[PAIRS][6];
+            vec4 a[PAIRS][6], b[PAIRS][6], b_beside[PAIRS][6];
             {
                 vec4 d[6][PAIRS];
                 [[unroll]] for (int i = 2; i < 6; i++) LOAD_LINE(d[i], y + i)
@@ -87,19 +90,27 @@ void main()
                 }
             }
             {
-                vec4 d[4][PAIRS];
+                vec4 d[4][PAIRS], d_beside[4][PAIRS];
                 [[unroll]] for (int i = 0; i < 4; i++) {
                     int line_at = out_y + i < b_lines ? b_at + (out_y + i) * LINE : b_zeros;
-                    [[unroll]] for (int t = 0; t < PAIRS; t++)
+                    [[unroll]] for (int t = 0; t < PAIRS; t++) {
                         d[i][t] = LOAD_B(line_at + t * 2 * ROW_LANES);
+                        if (HALVES == 1) d_beside[i][t] = LOAD_B(line_at + (t * 2 + 1) * ROW_LANES);
+                    }
                 }
                 [[unroll]] for (int t = 0; t < PAIRS; t++) {
                     vec4 e[4];
                     [[unroll]] for (int i = 0; i < 4; i++) e[i] = d[i][t];
                     TIMES_A_PIXELS(b[t], e)
+                    if (HALVES == 1) {
+                        [[unroll]] for (int i = 0; i < 4; i++) e[i] = d_beside[i][t];
+                        TIMES_A_PIXELS(b_beside[t], e)
+                    }
                 }
                 vec4 of_turn = b[0][1];
                 [[unroll]] for (int t = 1; t < PAIRS; t++) of_turn += b[t][1];
+                if (HALVES == 1)
+                    [[unroll]] for (int t = 0; t < PAIRS; t++) of_turn += b_beside[t][1];
                 RF_ADD_EXACTLY(vec4, bias_sums, lost, of_turn, no_bits)
             }
             /* Conditions that hold, which the compiler does not know: behind each of them
@@ -108,8 +119,12 @@ void main()
             [[unroll]] for (int p = 0; p < 6; p++) if (all_walks > -p) {
                 vec4 f[PAIRS][2];
                 [[unroll]] for (int t = 0; t < PAIRS; t++) {
-                    f[t][0] = FROM_LANE(b[t][p], place);
-                    f[t][1] = FROM_LANE(b[t][p], place + ROW_LANES);
+                    f[t][0] = b[t][p];
+                    f[t][1] = b_beside[t][p];
+                    if (HALVES == 2) {
+                        f[t][0] = FROM_LANE(b[t][p], place);
+                        f[t][1] = FROM_LANE(b[t][p], place + ROW_LANES);
+                    }
                 }
                 [[unroll]] for (int r = 0; r < SUMS; r++) {
                     float s[4];
@@ -136,7 +151,7 @@ void main()
     int at = part * c_split + (tile * 6 + j) * (6 * 16 * ROW_LANES) + place;
     [[unroll]] for (int p = 0; p < 6; p++) [[unroll]] for (int r = 0; r < SUMS; r++)
         c[at + (p * 16 + half_ * 8 + ((place & 1) ^ (r / 4)) * 4 + r % 4) * ROW_LANES] = sums[p][r];
-    bias_sums += FROM_LANE(bias_sums, lane ^ ROW_LANES);
+    if (HALVES == 2) bias_sums += FROM_LANE(bias_sums, lane ^ ROW_LANES);
     if (bias_gradient_at >= 0 && j == 1 && row_tile == 0 && half_ == 0)
         bias_gradient[part * c_split + bias_gradient_at + column_tile * ROW_LANES + place] =
             bias_sums;

@@ -2,8 +2,9 @@
 /*
  * Common to the matrix kernels made for drivers that run one subgroup as the lanes of a SIMD
  * register (build variants):
- *   LANES   lanes of a subgroup; a workgroup is exactly one subgroup
- *   ROWS    rows of the tile that a workgroup keeps in registers, a multiple of LANES
+ *   LANES   lanes of a subgroup; a workgroup is exactly one subgroup. Not defined: as many as the
+ *           workgroup has, four or eight, and ROW_LANES is defined
+ *   SUMS    rows of the tile that a lane has, a multiple of ROW_LANES
  *   GROUPS  columns of the tile / (4 * ROW_LANES): each lane owns 4 neighbouring columns per group
  *   ROW_LANES lanes that a row's columns lie along, all of them unless said otherwise; where they
  *           are fewer, rows that follow each other lie side by side in a register, so that few
@@ -41,14 +42,21 @@ layout(std430, binding = 1) readonly buffer OperandB { vec4 operand_b[]; };
 #define LOAD_B(i) operand_b[i]
 #endif
 
-#ifndef ROW_LANES
+layout(local_size_x_id = 0) in;
+
+#ifdef ROW_LANES
+#define ABREAST
+#else
 #define ROW_LANES LANES
 #endif
-#define ROWS_ABREAST (LANES / ROW_LANES)
-#define SUMS (ROWS / ROWS_ABREAST) /* of a lane, per column */
-/* Where the values of sum i stand, which lie along the lanes, one for each row. */
-#define ROW_GROUP(i) ((i) * ROWS_ABREAST / LANES)
-#if defined(SHUFFLE) && (ROW_LANES < LANES || GROUPS > 1 || defined(CROSSWISE))
+#ifndef LANES
+#define LANES int(gl_WorkGroupSize.x)
+#endif
+#define ROWS (SUMS * (LANES / ROW_LANES)) /* of the tile */
+/* Rows lie along the lanes, too: so many for each lane, and where those of sum i stand. */
+#define ROW_GROUPS (SUMS / ROW_LANES)
+#define ROW_GROUP(i) ((i) / ROW_LANES)
+#if defined(SHUFFLE) && (defined(ABREAST) || GROUPS > 1 || defined(CROSSWISE))
 /* Not one row for all lanes: lanes beside each other have different rows at each sum, until each
  * had all of them. To exchange values within 128 bits is one instruction; to give one of them to
  * all lanes takes two, which wait for multiplications. */
@@ -63,13 +71,18 @@ layout(std430, binding = 1) readonly buffer OperandB { vec4 operand_b[]; };
 
 /* Loads of b at two places: OF(0) to `first` and OF(1) to `second`, where OF takes which of them
  * a lane asks for. Where two rows lie abreast each half of the lanes loads one of them for both. */
-#if ROW_LANES * 2 == LANES
+#ifdef ABREAST
 #define LOAD_B_TWICE(first, second, OF)                                                            \
     {                                                                                              \
-        uint place = gl_SubgroupInvocationID % uint(ROW_LANES);                                    \
-        vec4 both = LOAD_B(OF(int(gl_SubgroupInvocationID / uint(ROW_LANES))));                    \
-        first = FROM_LANE(both, place);                                                            \
-        second = FROM_LANE(both, place + uint(ROW_LANES));                                         \
+        if (LANES == ROW_LANES * 2) {                                                              \
+            uint place = gl_SubgroupInvocationID % uint(ROW_LANES);                                \
+            vec4 both = LOAD_B(OF(int(gl_SubgroupInvocationID / uint(ROW_LANES))));                \
+            first = FROM_LANE(both, place);                                                        \
+            second = FROM_LANE(both, place + uint(ROW_LANES));                                     \
+        } else {                                                                                   \
+            first = LOAD_B(OF(0));                                                                 \
+            second = LOAD_B(OF(1));                                                                \
+        }                                                                                          \
     }
 #else
 #define LOAD_B_TWICE(first, second, OF)                                                            \
@@ -78,8 +91,6 @@ layout(std430, binding = 1) readonly buffer OperandB { vec4 operand_b[]; };
         second = LOAD_B(OF(1));                                                                    \
     }
 #endif
-
-layout(local_size_x_id = 0) in;
 
 /* The end of lanes_gather.comp takes a few sums of a lane in each turn of a loop. Written out
  * for all of them it was half of what the driver's compiler has to do for the whole kernel, and

@@ -52,15 +52,35 @@ static int64_t find_pixel(const rf_array *image, int64_t row, int64_t column, rf
     return y < 0 || x < 0 ? -1 : (y * image->shape.dim[1] + x) * image->shape.dim[2];
 }
 
+static int64_t floor_of(double x)
+{
+    const int64_t towards_0 = (int64_t)x;
+    return x < (double)towards_0 ? towards_0 - 1 : towards_0;
+}
+
+/* The four pixels around a place, row by row: quickly where all are inside. */
+static void find_corners(const rf_array *in, int64_t row, int64_t column, rf_fill_mode mode, int64_t from[4])
+{
+    const int64_t width = in->shape.dim[1], channels = in->shape.dim[2];
+    if (row >= 0 && column >= 0 && row + 1 < in->shape.dim[0] && column + 1 < width) {
+        from[0] = (row * width + column) * channels;
+        from[1] = from[0] + channels;
+        from[2] = from[0] + width * channels;
+        from[3] = from[2] + channels;
+    } else {
+        for (int i = 0; i < 4; i++) from[i] = find_pixel(in, row + i / 2, column + i % 2, mode);
+    }
+}
+
 /* Bilinear between the four pixels around a place. */
 static void sample_pixel(const rf_affine_params *p, const rf_array *in, double row, double column, rf_array *out,
                          int64_t to)
 {
-    const double upper = floor(row), left = floor(column);
-    const float down = (float)(row - upper), right = (float)(column - left);
+    const int64_t upper = floor_of(row), left = floor_of(column);
+    const float down = (float)(row - (double)upper), right = (float)(column - (double)left);
     const float parts[] = { (1 - down) * (1 - right), (1 - down) * right, down * (1 - right), down * right };
     int64_t from[4];
-    for (int i = 0; i < 4; i++) from[i] = find_pixel(in, (int64_t)upper + i / 2, (int64_t)left + i % 2, p->fill_mode);
+    find_corners(in, upper, left, p->fill_mode, from);
     for (int64_t c = 0; c < in->shape.dim[2]; c++) {
         float sum = 0;
         for (int i = 0; i < 4; i++) sum += parts[i] * (from[i] < 0 ? p->fill_value : rf_pixel_get(in, from[i] + c));
@@ -71,7 +91,7 @@ static void sample_pixel(const rf_affine_params *p, const rf_array *in, double r
 static void copy_pixel(const rf_affine_params *p, const rf_array *in, double row, double column, rf_array *out,
                        int64_t to)
 {
-    const int64_t from = find_pixel(in, (int64_t)floor(row + 0.5), (int64_t)floor(column + 0.5), p->fill_mode);
+    const int64_t from = find_pixel(in, floor_of(row + 0.5), floor_of(column + 0.5), p->fill_mode);
     for (int64_t c = 0; c < in->shape.dim[2]; c++)
         rf_pixel_put(out, to + c, from < 0 ? p->fill_value : rf_pixel_get(in, from + c));
 }

@@ -30,29 +30,40 @@ static float pixel_grey(const float *pixel, int colors)
     return colors == 1 ? pixel[0] : 0.299f * pixel[0] + 0.587f * pixel[1] + 0.114f * pixel[2];
 }
 
-/* Hue in [0, 1) from red, the rest by the hexagon of Smith (1978). */
+/* The same place of the circle, from 0 to 6, of one that is less than a turn away from it. */
+static float within_circle(float sixth)
+{
+    return sixth < 0 ? sixth + 6 : sixth >= 6 ? sixth - 6 : sixth;
+}
+
+/* Hues are sixths of the circle from red on, the rest by the hexagon of Smith (1978). */
 static void turn_hue(float *pixel, float turn)
 {
     const float r = pixel[0], g = pixel[1], b = pixel[2];
-    const float most = fmaxf(r, fmaxf(g, b)), chroma = most - fminf(r, fminf(g, b));
+    const float most = r > g ? (r > b ? r : b) : (g > b ? g : b), least = r < g ? (r < b ? r : b) : (g < b ? g : b);
+    const float chroma = most - least;
     if (chroma <= 0) return;
     const float sixth = most == r ? (g - b) / chroma : most == g ? 2 + (b - r) / chroma : 4 + (r - g) / chroma;
-    const float from[] = { 5, 3, 1 }; /* the sixth at which red, green and blue begin to fall */
+    static const float from[] = { 5, 3, 1 }; /* the sixth at which red, green and blue begin to fall */
+    const float turned = within_circle(within_circle(sixth) + 6 * turn);
     for (int c = 0; c < 3; c++) {
-        float k = fmodf(from[c] + sixth + 6 * turn + 12, 6);
-        k = fminf(k, 4 - k);
-        pixel[c] = most - chroma * fmaxf(0, fminf(k, 1));
+        const float k = within_circle(from[c] + turned), to_next = k < 4 - k ? k : 4 - k;
+        pixel[c] = most - chroma * clamp_color(to_next, 1);
     }
 }
 
+/* Brightness and contrast, which concern each value by itself. */
+static float change_value(const color_change *change, float value)
+{
+    value = clamp_color(value * change->brightness, change->white);
+    if (change->contrast == 1) return value;
+    return clamp_color(change->grey + change->contrast * (value - change->grey), change->white);
+}
+
+/* The rest, of a pixel whose values have been changed. */
 static void change_pixel(const color_change *change, float *pixel, int colors)
 {
     const float white = change->white;
-    for (int c = 0; c < colors; c++) {
-        pixel[c] = clamp_color(pixel[c] * change->brightness, white);
-        if (change->contrast != 1)
-            pixel[c] = clamp_color(change->grey + change->contrast * (pixel[c] - change->grey), white);
-    }
     if (colors == 1) return;
     const float grey = pixel_grey(pixel, colors), factor = change->saturation;
     for (int c = 0; factor != 1 && c < colors; c++) pixel[c] = clamp_color(grey + factor * (pixel[c] - grey), white);
@@ -86,9 +97,14 @@ static void vary_color(const rf_vary_step *step, rf_random_key key, const rf_arr
         .white = in->dtype == RF_U8 ? 255 : (float)rf_setting((double)p->max_value, 1),
     };
     if (p->contrast > 0) change.grey = mean_grey(in, colors, &change);
+    float of_bytes[256];
+    for (int i = 0; in->dtype == RF_U8 && i < 256; i++) of_bytes[i] = change_value(&change, (float)i);
     for (int64_t i = 0; i < count; i++) {
         float pixel[4];
-        for (int64_t c = 0; c < channels; c++) pixel[c] = rf_pixel_get(in, i * channels + c);
+        for (int64_t c = 0; c < channels; c++) {
+            const float value = rf_pixel_get(in, i * channels + c);
+            pixel[c] = c >= colors ? value : in->dtype == RF_U8 ? of_bytes[(int)value] : change_value(&change, value);
+        }
         change_pixel(&change, pixel, colors);
         for (int64_t c = 0; c < channels; c++) rf_pixel_put(out, i * channels + c, pixel[c]);
     }

@@ -290,7 +290,8 @@ void rf_gpu_plan_device(const rf_gpu_snapshot *s, bool clamp_limits, rf_gpu_plan
     out->preserve_nans = s->properties12.shaderSignedZeroInfNanPreserveFloat32 &&
                          s->properties.deviceType != VK_PHYSICAL_DEVICE_TYPE_CPU;
     out->keep_loops = s->properties12.driverID == VK_DRIVER_ID_GOOGLE_SWIFTSHADER;
-    out->plain_stores = s->properties12.driverID == VK_DRIVER_ID_MESA_LLVMPIPE && s->forwards_stores;
+    out->plain_stores = s->properties12.driverID == VK_DRIVER_ID_MESA_LLVMPIPE &&
+                        (s->forwards_stores || s->properties11.subgroupSize < 8);
     out->device_fault = s->device_fault;
     out->import_alignment = s->import_alignment;
     fill_caps(s, out, &out->caps);

@@ -77,7 +77,9 @@ static rf_result buffer_allocate(rf_gpu_buffer *buffer, rf_gpu_memory kind)
     RF_VK_TRY(device, device->vk.AllocateMemory(device->device, &info, NULL, &memory),
               "allocating %llu bytes for buffer '%s'", (unsigned long long)need.size, buffer->name);
     buffer->memory = memory;
+    buffer->allocated = need.size;
     device->num_allocations++;
+    rf_gpu_memory_count(device, buffer->name, need.size, 0);
     RF_VK_TRY(device, device->vk.BindBufferMemory(device->device, buffer->buffer, memory, 0), "binding buffer '%s'",
               buffer->name);
     return RF_OK;
@@ -177,6 +179,7 @@ void rf_gpu_buffer_destroy(rf_gpu_buffer **buffer_pointer)
         device->vk.FreeMemory(device->device, buffer->memory, NULL);
         device->num_allocations--;
     }
+    if (buffer->allocated > 0) rf_gpu_memory_count(device, buffer->name, 0, buffer->allocated);
     rf_free(buffer->name);
     rf_free(buffer);
 }

@@ -76,6 +76,12 @@ static rf_result get_layout(rf_gpu_device *device, const rf_gpu_pipeline_params 
 
 /* ---- pipelines ---- */
 
+/* The subgroup size that it asks for, 0: none. */
+static uint32_t required_subgroup(const rf_gpu_device *device, const rf_shader *shader)
+{
+    return shader->subgroup_size == RF_FULL_SUBGROUPS ? device->plan.caps.subgroup_size : shader->subgroup_size;
+}
+
 static rf_result check_params(const rf_gpu_device *device, const rf_gpu_pipeline_params *p)
 {
     RF_REQUIRE(p && p->shader && p->shader->num_words > 0, "pipeline: no shader");
@@ -98,7 +104,7 @@ static rf_result check_params(const rf_gpu_device *device, const rf_gpu_pipeline
                        device->info.name, name, p->num_bindings - texels, texels, p->push_size,
                        limits->maxPerStageDescriptorStorageBuffers, limits->maxPerStageDescriptorSampledImages,
                        caps->max_push_constants);
-    const uint32_t size = p->shader->subgroup_size;
+    const uint32_t size = required_subgroup(device, p->shader);
     const VkPhysicalDeviceSubgroupSizeControlProperties *range = &device->snapshot.subgroup;
     if (size > 0 && (!caps->full_subgroups || size < range->minSubgroupSize || size > range->maxSubgroupSize))
         return RF_FAIL(RF_ERROR_UNSUPPORTED, "%s: %s needs full subgroups of %u, the device offers %s%u to %u",
@@ -146,9 +152,9 @@ static VkResult pipeline_compile(const rf_gpu_device *device, const rf_gpu_pipel
     };
     const VkPipelineShaderStageRequiredSubgroupSizeCreateInfo subgroup = {
         .sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_REQUIRED_SUBGROUP_SIZE_CREATE_INFO,
-        .requiredSubgroupSize = p->shader->subgroup_size,
+        .requiredSubgroupSize = required_subgroup(device, p->shader),
     };
-    const bool full = p->shader->subgroup_size > 0;
+    const bool full = subgroup.requiredSubgroupSize > 0;
     VkComputePipelineCreateInfo info = {
         .sType = VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO,
         .stage = {

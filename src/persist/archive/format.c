@@ -8,7 +8,7 @@
 #include "persist/archive/xxh64.h"
 
 /* As PNG's: a high bit, a name, and line ends that a transfer as text would change. */
-static const uint8_t magic[8] = { 0x89, 'R', 'F', 'C', 'K', '\r', '\n', 0x1a };
+static const uint8_t magic[RF_ARCHIVE_MAGIC] = { 0x89, 'R', 'F', 'C', 'K', '\r', '\n', 0x1a };
 
 enum { AT_VERSION = 8, AT_SIZE = 16, AT_HEADER = 24, AT_HEADER_SIZE = 32, AT_HEADER_HASH = 40, AT_HASH = 48 };
 
@@ -45,6 +45,11 @@ void rf_archive_layout_encode(const rf_archive_layout *layout, uint64_t version,
     make_trailer(preamble, trailer);
 }
 
+bool rf_archive_magic_fits(const uint8_t start[RF_ARCHIVE_MAGIC])
+{
+    return memcmp(start, magic, sizeof(magic)) == 0;
+}
+
 uint64_t rf_archive_preamble_version(const uint8_t preamble[RF_ARCHIVE_PREAMBLE])
 {
     return get_word(preamble + AT_VERSION);
@@ -58,7 +63,7 @@ uint64_t rf_archive_preamble_hash(const uint8_t preamble[RF_ARCHIVE_PREAMBLE])
 rf_result rf_archive_layout_decode(const char *path, const uint8_t preamble[RF_ARCHIVE_PREAMBLE], uint64_t actual_size,
                                    rf_archive_layout *out)
 {
-    if (memcmp(preamble, magic, sizeof(magic)) != 0)
+    if (!rf_archive_magic_fits(preamble))
         return RF_FAIL(RF_ERROR_CORRUPT_DATA, "%s: not a checkpoint or model file of Ringfire (its first bytes differ)",
                        path);
     if (get_word(preamble + AT_HASH) != rf_xxh64(preamble, AT_HASH))

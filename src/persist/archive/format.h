@@ -23,6 +23,8 @@ typedef struct rf_archive_layout {
 } rf_archive_layout;
 void rf_archive_layout_encode(const rf_archive_layout *layout, uint64_t version, uint8_t preamble[RF_ARCHIVE_PREAMBLE],
                               uint8_t trailer[RF_ARCHIVE_TRAILER]);
+enum { RF_ARCHIVE_MAGIC = 8 };
+bool rf_archive_magic_fits(const uint8_t start[RF_ARCHIVE_MAGIC]);
 /* The preamble's own fields: of one that was encoded or has been decoded. */
 uint64_t rf_archive_preamble_version(const uint8_t preamble[RF_ARCHIVE_PREAMBLE]);
 uint64_t rf_archive_preamble_hash(const uint8_t preamble[RF_ARCHIVE_PREAMBLE]);

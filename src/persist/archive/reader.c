@@ -57,6 +57,22 @@ rf_result rf_archive_open_with(const rf_file_ops *ops, const char *path, rf_arch
     }
 }
 
+rf_result rf_archive_recognize(const rf_file_ops *ops, const char *path, bool *out)
+{
+    uint8_t start[RF_ARCHIVE_MAGIC];
+    uint64_t size;
+    int fd;
+    *out = false;
+    RF_TRY(rf_file_open_sized(ops, path, &fd, &size));
+    rf_result r = RF_OK;
+    if (size >= sizeof(start)) {
+        r = rf_file_read_at(ops, fd, path, start, sizeof(start), 0);
+        *out = r >= 0 && rf_archive_magic_fits(start);
+    }
+    ops->close(ops->user, fd);
+    return r;
+}
+
 rf_result rf_archive_open(const char *path, rf_archive **out)
 {
     RF_REQUIRE(out, "rf_archive_open: out is NULL");

@@ -15,5 +15,7 @@ rf_result rf_archive_open_with(const rf_file_ops *ops, const char *path, rf_arch
 rf_result rf_archive_open_main(const rf_file_ops *ops, const char *path, rf_archive **out);
 /* Which file it is, of one that has a good header; parts are not looked at. */
 rf_result rf_archive_identify(const rf_file_ops *ops, const char *path, rf_archive_identity *out);
+/* Whether a file begins as archives do, whatever follows. */
+rf_result rf_archive_recognize(const rf_file_ops *ops, const char *path, bool *out);
 
 #endif

@@ -3,10 +3,12 @@
  * them. */
 #include <ringfire/events.h>
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/error.h"
+#include "base/log_recent.h"
 #include "base/memory.h"
 #include "base/params.h"
 #include "base/platform.h"
@@ -22,12 +24,17 @@ typedef struct tensorboard {
     bool write_graph, validates;         /* validates: there are values of a validation */
     rf_event_writer *train, *validation; /* open while fit runs, on the chief alone; validation: where it is needed */
     bool graph_written;
+    uint64_t warnings;            /* that the log had when they were written last */
+    char *memory;                 /* as it was written last; NULL: not yet */
     uint32_t since_update;        /* executions whose values were not written */
     uint64_t rate_steps, rate_ns; /* where and when the rate of steps was taken */
 } tensorboard;
 
 static void close_writers(tensorboard *b)
 {
+    rf_free(b->memory);
+    b->memory = NULL;
+    b->warnings = 0;
     rf_event_writer_destroy(&b->train);
     rf_event_writer_destroy(&b->validation);
 }
@@ -65,6 +72,57 @@ static rf_result write_devices(rf_event_writer *w, const rf_strategy *strategy)
         lines = longer;
     }
     const rf_result r = lines ? rf_event_writer_text(w, "ringfire/devices", 0, lines) : RF_ERROR_OUT_OF_HOST_MEMORY;
+    rf_free(lines);
+    return r;
+}
+
+/* A table of Markdown, which TensorBoard draws: memory of the devices of this worker, by what it is for. */
+static char *memory_text(const rf_strategy *strategy)
+{
+    char *lines = rf_strdup("| replica | memory | bytes | most |\n|---|---|---|---|\n");
+    const uint32_t count = rf_strategy_num_local_replicas(strategy);
+    for (uint32_t i = 0; i < count; i++) {
+        const char *name;
+        uint64_t bytes, peak;
+        for (uint32_t k = 0; lines && rf_strategy_memory_use(strategy, i, k, &name, &bytes, &peak); k++) {
+            char *longer = rf_asprintf("%s| %u | %s | %" PRIu64 " | %" PRIu64 " |\n", lines,
+                                       rf_strategy_first_local_replica(strategy) + i, name, bytes, peak);
+            rf_free(lines);
+            lines = longer;
+        }
+    }
+    return lines;
+}
+
+/* After the first epoch, and after others where something has changed. */
+static rf_result write_memory(tensorboard *b, const rf_fit_state *state)
+{
+    char *text = memory_text(state->model->strategy);
+    if (!text) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    if (b->memory && strcmp(b->memory, text) == 0) {
+        rf_free(text);
+        return RF_OK;
+    }
+    rf_free(b->memory);
+    b->memory = text;
+    return rf_event_writer_text(b->train, "ringfire/memory", state->epoch, text);
+}
+
+/* The latest warnings of the log, where there are new ones. */
+static rf_result write_warnings(tensorboard *b, const rf_fit_state *state)
+{
+    rf_log_recent recent;
+    rf_log_recent_get(&recent);
+    if (recent.count == b->warnings) return RF_OK;
+    b->warnings = recent.count;
+    char *lines = rf_strdup("");
+    for (uint32_t i = 0; lines && i < recent.num_texts; i++) {
+        char *longer = rf_asprintf("%s%s\n", lines, recent.texts[i]);
+        rf_free(lines);
+        lines = longer;
+    }
+    const rf_result r =
+        lines ? rf_event_writer_text(b->train, "ringfire/warnings", state->epoch, lines) : RF_ERROR_OUT_OF_HOST_MEMORY;
     rf_free(lines);
     return r;
 }
@@ -149,6 +207,8 @@ static rf_result on_epoch_end(void *user, rf_fit_state *state, const rf_logs *lo
     RF_TRY(write_graph(b, state->model));
     RF_TRY(write_epoch(b, state->epoch, logs));
     RF_TRY(write_speed(b->train, state));
+    RF_TRY(write_memory(b, state));
+    RF_TRY(write_warnings(b, state));
     if (b->histogram_freq > 0 && state->epoch % b->histogram_freq == 0)
         RF_TRY(write_histograms(b, state->model, state->epoch));
     if (b->validation) RF_TRY(rf_event_writer_flush(b->validation));

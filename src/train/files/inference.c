@@ -7,6 +7,7 @@
 #include "train/files/inference_file.h"
 #include "train/files/model_file.h"
 #include "train/model/model.h"
+#include "train/model/open_shape.h"
 
 struct rf_inference {
     rf_strategy *strategy, *own; /* own: NULL where it is borrowed */
@@ -218,7 +219,7 @@ static rf_result check_input(const rf_inference *i, uint32_t index, const rf_arr
     if (i->num_inputs > 1) snprintf(name, sizeof(name), "input '%s'", input_name(i, index));
     rf_shape expected = signature->shape;
     if (input->shape.rank > 0) expected.dim[0] = input->shape.dim[0];
-    RF_REQUIRE(input->dtype == signature->dtype && rf_shape_equal(input->shape, expected) && expected.dim[0] >= 0,
+    RF_REQUIRE(input->dtype == signature->dtype && rf_shape_fits(input->shape, expected) && expected.dim[0] >= 0,
                "rf_inference_run: %s is %s %s, not %s %s", name, rf_dtype_name(input->dtype),
                rf_shape_format(input->shape, is, sizeof(is)), rf_dtype_name(signature->dtype),
                rf_shape_format(signature->shape, wanted, sizeof(wanted)));

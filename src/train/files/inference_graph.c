@@ -5,10 +5,12 @@
 
 #include "ops/ops.h"
 #include "train/model/model.h"
+#include "train/model/open_shape.h"
 
 void rf_inference_graph_free(rf_inference_graph *g)
 {
     rf_graph_destroy(&g->graph);
+    rf_graph_destroy(&g->other);
     rf_free(g->shapes);
     rf_free(g->more);
     *g = (rf_inference_graph){ 0 };
@@ -142,10 +144,10 @@ static rf_result keep_trace(rf_trace *t, const rf_tensor *in, rf_tensor *out, vo
 }
 
 /* Zeros, so many that every replica has some, and no dimension of the batch is 1. */
-static rf_result make_inputs(const rf_model *model, rf_element *element)
+static rf_result make_inputs(const rf_model *model, int64_t size, rf_element *element)
 {
     for (uint32_t k = 0; k < model->num_inputs; k++) {
-        const rf_shape example = model->inputs[k].shape;
+        const rf_shape example = rf_shape_filled(model->inputs[k].shape, size);
         rf_array *batch = &element->component[k];
         *batch = (rf_array){ .dtype = model->inputs[k].dtype, .shape = { .rank = example.rank + 1 } };
         batch->shape.dim[0] = (int64_t)RF_INFERENCE_BATCH * rf_strategy_num_replicas_in_sync(model->strategy);
@@ -161,11 +163,12 @@ static void free_inputs(rf_element *element)
     for (uint32_t k = 0; k < element->num_components; k++) rf_free(element->component[k].data);
 }
 
-rf_result rf_inference_graph_of_model(rf_model *model, rf_inference_graph *out)
+/* With `size` in the place of what is open. */
+static rf_result trace_for_size(rf_model *model, int64_t size, rf_inference_graph *out)
 {
     *out = (rf_inference_graph){ 0 };
     rf_element element = { .num_components = model->num_inputs };
-    const rf_result allocated = make_inputs(model, &element);
+    const rf_result allocated = make_inputs(model, size, &element);
     if (allocated < 0) {
         free_inputs(&element);
         return rf_strategy_fail_in_job(model->strategy, allocated);
@@ -189,5 +192,67 @@ rf_result rf_inference_graph_of_model(rf_model *model, rf_inference_graph *out)
     if (r == RF_ERROR_OUT_OF_HOST_MEMORY) r = rf_strategy_fail_in_job(model->strategy, r);
     rf_function_destroy(&function);
     free_inputs(&element);
+    return r;
+}
+
+/* ---- open dimensions ---- */
+
+/* A reshape may name an open size, which is looked at where the graph is written; nothing else may have it. */
+static rf_result compare_nodes(const rf_node_info *a, const rf_node_info *b)
+{
+    if (a->op == b->op && a->n_in == b->n_in && a->n_out == b->n_out &&
+        (a->op == &rf_op_reshape || a->op->attr_size == 0 || memcmp(a->attr, b->attr, a->op->attr_size) == 0))
+        return RF_OK;
+    return RF_FAIL(
+        RF_ERROR_UNSUPPORTED,
+        "operation '%s'%s%s has a size in it that the inputs leave open; build the model with sizes, or save "
+        "it with rf_model_save()",
+        a->op->name, a->call ? " of " : "", a->call ? a->call : "");
+}
+
+static rf_result compare_constants(const rf_value_info *a, const rf_value_info *b)
+{
+    if (a->kind != RF_VALUE_CONSTANT) return RF_OK;
+    if (rf_shape_equal(a->desc.shape, b->desc.shape) &&
+        memcmp(a->data, b->data, (size_t)rf_tensor_bytes(&a->desc)) == 0)
+        return RF_OK;
+    return RF_FAIL(
+        RF_ERROR_UNSUPPORTED,
+        "a constant of the model, such as a mask or a table of places, has a size that the inputs leave open; "
+        "build the model with sizes, or save it with rf_model_save()");
+}
+
+static rf_result compare_graphs(const rf_graph *a, const rf_graph *b)
+{
+    if (a->nodes.count != b->nodes.count || a->values.count != b->values.count)
+        return RF_FAIL(RF_ERROR_UNSUPPORTED,
+                       "the model has other operations for sequences of another length; build it with a length");
+    for (rf_node n = 0; n < a->nodes.count; n++) RF_TRY(compare_nodes(&a->nodes.items[n], &b->nodes.items[n]));
+    for (rf_value v = 1; v < a->values.count; v++) RF_TRY(compare_constants(&a->values.items[v], &b->values.items[v]));
+    return RF_OK;
+}
+
+/* Sizes that differ are open. The other graph is taken over where this succeeds. */
+static rf_result join_sizes(rf_inference_graph *g, rf_inference_graph *other)
+{
+    RF_TRY(compare_graphs(g->graph, other->graph));
+    for (rf_value v = 1; v < g->graph->values.count; v++)
+        g->shapes[v] = rf_shape_opened(g->shapes[v], other->shapes[v]);
+    g->other = other->graph;
+    other->graph = NULL;
+    return RF_OK;
+}
+
+rf_result rf_inference_graph_of_model(rf_model *model, rf_inference_graph *out)
+{
+    rf_inference_graph other;
+    bool open = false;
+    for (uint32_t k = 0; k < model->num_inputs; k++) open = open || rf_shape_is_open(model->inputs[k].shape);
+    RF_TRY(trace_for_size(model, RF_OPEN_SIZE, out));
+    if (!open) return RF_OK;
+    rf_result r = trace_for_size(model, RF_OTHER_OPEN_SIZE, &other);
+    if (r >= 0) r = join_sizes(out, &other);
+    rf_inference_graph_free(&other);
+    if (r < 0) rf_inference_graph_free(out);
     return r;
 }

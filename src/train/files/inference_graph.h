@@ -15,6 +15,9 @@
 typedef struct rf_inference_graph {
     rf_graph *graph;         /* owned; only what the outputs need, and all inputs; shapes are those of two examples */
     rf_shape *shapes, *more; /* [values], owned: dimensions that follow the batch are -1; shapes of three examples */
+    /* The same graph of other sizes in the place of those that the model leaves open: where shapes differ, `shapes` has
+     * -1. Owned; NULL: there are none. */
+    rf_graph *other;
     uint32_t num_inputs, num_outputs;
     rf_value inputs[RF_MAX_COMPONENTS], outputs[RF_MAX_COMPONENTS];
     const char *input_names[RF_MAX_COMPONENTS], *output_names[RF_MAX_COMPONENTS]; /* the graph's */
@@ -32,7 +35,8 @@ rf_result rf_inference_graph_make(const rf_graph *traced, const rf_value *output
 rf_result rf_inference_graph_finish(rf_inference_graph *g, bool batched);
 void rf_inference_graph_free(rf_inference_graph *g);
 
-/* Traces the forward pass of a built model, training off. Collective. */
+/* Traces the forward pass of a built model, training off. Collective. Dimensions that the model leaves open are open in
+ * `shapes`; RF_ERROR_UNSUPPORTED names an operation that has their size in itself. */
 rf_result rf_inference_graph_of_model(rf_model *model, rf_inference_graph *out);
 
 #endif

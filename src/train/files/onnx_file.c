@@ -7,10 +7,18 @@
 #include "train/checkpoint/checkpoint.h"
 #include "train/files/onnx.h"
 #include "train/model/model.h"
+#include "train/model/open_shape.h"
 
 enum { IR_VERSION = 8, OPSET = 13 }; /* of the format */
 
-/* "n" is the batch; other dimensions that follow it are left open. */
+/* The dimension is that of the inputs that is left open. */
+static bool is_open_size(const rf_onnx *o, rf_value v, int32_t dim)
+{
+    return o->source->other && rf_graph_desc(o->source->graph, v)->shape.dim[dim] == RF_OPEN_SIZE &&
+           rf_graph_desc(o->source->other, v)->shape.dim[dim] == RF_OTHER_OPEN_SIZE;
+}
+
+/* "n" is the batch and "sequence" an open size of the inputs; other dimensions that follow them are left open. */
 static RfOnnx__ValueInfoProto *value_describe(rf_onnx *o, rf_value v, const char *name)
 {
     struct described {
@@ -20,7 +28,7 @@ static RfOnnx__ValueInfoProto *value_describe(rf_onnx *o, rf_value v, const char
         RfOnnx__TensorShapeProto shape;
         RfOnnx__Dimension dims[RF_MAX_RANK], *list[RF_MAX_RANK];
     } *d = rf_onnx_alloc(o, sizeof(*d));
-    char *copy = rf_onnx_copy(o, name), *batch = rf_onnx_copy(o, "n");
+    char *copy = rf_onnx_copy(o, name), *batch = rf_onnx_copy(o, "n"), *sequence = rf_onnx_copy(o, "sequence");
     if (o->status < 0) return NULL;
     const rf_shape shape = rf_onnx_shape(o, v), more = o->source->more[v];
     rf_onnx__value_info_proto__init(&d->info);
@@ -33,6 +41,8 @@ static RfOnnx__ValueInfoProto *value_describe(rf_onnx *o, rf_value v, const char
         const bool open = shape.dim[i] < 0, all = more.dim[i] == RF_INFERENCE_BATCH + 1;
         if (open && all && rf_graph_desc(o->source->graph, v)->shape.dim[i] == RF_INFERENCE_BATCH)
             d->dims[i].dim_param = batch;
+        else if (open && is_open_size(o, v, i))
+            d->dims[i].dim_param = sequence;
         d->dims[i].has_dim_value = !open;
         d->dims[i].dim_value = open ? 0 : shape.dim[i];
     }

@@ -369,13 +369,39 @@ static rf_result add_upsample(rf_onnx *o, const rf_node_info *node)
 
 /* ---- shape ---- */
 
+/* Sizes that are left open: 0 takes that of the operand there, and -1, once, follows from all others. */
+static rf_result open_sizes(const rf_onnx *o, const rf_node_info *node, rf_shape *to)
+{
+    const rf_graph *graph = o->source->graph;
+    const rf_shape x = rf_onnx_shape(o, node->in[0]), own = rf_graph_desc(graph, node->in[0])->shape;
+    const rf_shape *other = o->source->other->nodes.items[node - graph->nodes.items].attr;
+    bool follows = false;
+    char text[96];
+    for (int32_t i = 0; i < to->rank; i++) follows = follows || to->dim[i] < 0;
+    for (int32_t i = 0; i < to->rank; i++) {
+        if (to->dim[i] == other->dim[i]) continue;
+        if (i < x.rank && x.dim[i] < 0 && own.dim[i] == to->dim[i]) {
+            to->dim[i] = 0;
+        } else if (!follows) {
+            to->dim[i] = -1;
+            follows = true;
+        } else {
+            return RF_FAIL(RF_ERROR_UNSUPPORTED,
+                           "reshape of %s has an open size that follows from no other, which ONNX cannot express",
+                           rf_shape_format(x, text, sizeof(text)));
+        }
+    }
+    return RF_OK;
+}
+
 static rf_result add_reshape(rf_onnx *o, const rf_node_info *node)
 {
-    const rf_shape *to = node->attr;
-    for (int32_t i = 0; i < to->rank; i++)
-        if (to->dim[i] == 0) return RF_FAIL(RF_ERROR_UNSUPPORTED, "reshape to no elements cannot be expressed in ONNX");
+    rf_shape to = *(const rf_shape *)node->attr;
+    for (int32_t i = 0; i < to.rank; i++)
+        if (to.dim[i] == 0) return RF_FAIL(RF_ERROR_UNSUPPORTED, "reshape to no elements cannot be expressed in ONNX");
+    if (o->source->other) RF_TRY(open_sizes(o, node, &to));
     char *x = rf_onnx_get(o, node->in[0]);
-    set_result(o, node, OP2("Reshape", x, rf_onnx_list(o, to->dim, to->rank)), false);
+    set_result(o, node, OP2("Reshape", x, rf_onnx_list(o, to.dim, to.rank)), false);
     return RF_OK;
 }
 

@@ -247,13 +247,18 @@ rf_result rf_onnx_add_rnn(rf_onnx *o, const rf_node_info *node)
                 .units = recurrent.dim[0],
                 .gates = recurrent.dim[1] / recurrent.dim[0] };
     uint32_t next = 3;
+    const bool one_by_one = attr->mask || (lstm && is_read(o, node->out[1]));
+    if (one_by_one && l.steps < 0)
+        return RF_FAIL(RF_ERROR_UNSUPPORTED,
+                       "operation 'rnn' with a mask or cell states of all steps has a number of steps that the inputs "
+                       "leave open, which ONNX cannot express");
     l.x = rf_onnx_get(o, node->in[0]);
     l.recurrent = rf_onnx_get(o, node->in[1]);
     l.bias = rf_onnx_get(o, node->in[2]);
     if (attr->state) l.h = rf_onnx_get(o, node->in[next++]);
     if (attr->state && lstm) l.c = rf_onnx_get(o, node->in[next++]);
     if (attr->mask) l.mask = rf_onnx_get(o, node->in[next]);
-    if (attr->mask || (lstm && is_read(o, node->out[1])))
+    if (one_by_one)
         add_steps(&l, &o->values[node->out[0]].name, &o->values[node->out[lstm]].name);
     else
         o->values[node->out[0]].name = add_whole(&l);

@@ -11,14 +11,18 @@
 static const char *const reduction_names[] = { "auto", "none", "sum", "sum_over_batch_size",
                                                "mean_with_sample_weight" };
 static const char *const average_names[] = { "elements", "none", "micro", "macro", "weighted" };
+static const char *const normalize_names[] = { "none", "labels", "predictions", "all" };
 
 /* ---- writing ---- */
 
 static json_t *loss_to_json(const rf_loss *loss)
 {
-    return json_pack("{s:s, s:b, s:s, s:f, s:f}", "kind", rf_loss_kind_names[loss->kind], "from_logits",
-                     loss->from_logits, "reduction", reduction_names[loss->reduction], "label_smoothing",
-                     (double)loss->label_smoothing, "delta", (double)loss->delta);
+    json_t *object = json_pack("{s:s, s:b, s:s, s:f, s:f}", "kind", rf_loss_kind_names[loss->kind], "from_logits",
+                               loss->from_logits, "reduction", reduction_names[loss->reduction], "label_smoothing",
+                               (double)loss->label_smoothing, "delta", (double)loss->delta);
+    if (object && loss->ignore_class)
+        (void)json_object_set_new(object, "ignore_class", json_integer(*loss->ignore_class));
+    return object;
 }
 
 /* Its name alone where nothing else is set, as files have it that know nothing else. */
@@ -29,16 +33,20 @@ static json_t *metric_to_json(const rf_output_metric *m)
     rest.kind = plain.kind;
     const char *kind = rf_metric_kind_names[m->metric.kind];
     if (m->output == 0 && !m->weighted && !rest.name && rest.threshold == 0.0f && !rest.from_logits && rest.k == 0 &&
-        rest.num_thresholds == 0 && rest.average == RF_METRIC_AVERAGE_ELEMENTS)
+        rest.num_thresholds == 0 && rest.num_classes == 0 && !rest.ignore_class)
         return json_string(kind);
     json_t *object = json_pack("{s:s, s:I, s:f, s:b, s:I, s:I}", "kind", kind, "output", (json_int_t)m->output,
                                "threshold", (double)rest.threshold, "from_logits", rest.from_logits, "k",
                                (json_int_t)rest.k, "num_thresholds", (json_int_t)rest.num_thresholds);
     if (object && m->weighted) (void)json_object_set_new(object, "weighted", json_true());
-    if (object && rest.average != RF_METRIC_AVERAGE_ELEMENTS) {
+    if (object && rest.average != RF_METRIC_AVERAGE_ELEMENTS)
         (void)json_object_set_new(object, "average", json_string(average_names[rest.average]));
+    if (object && rest.num_classes != 0)
         (void)json_object_set_new(object, "num_classes", json_integer(rest.num_classes));
-    }
+    if (object && rest.normalize != RF_METRIC_NORMALIZE_NONE)
+        (void)json_object_set_new(object, "normalize", json_string(normalize_names[rest.normalize]));
+    if (object && rest.ignore_class)
+        (void)json_object_set_new(object, "ignore_class", json_integer(*rest.ignore_class));
     if (object && rest.name) (void)json_object_set_new(object, "name", json_string(rest.name));
     return object;
 }
@@ -91,7 +99,16 @@ rf_result rf_compiled_describe(const rf_compiled *c, char **text)
 
 /* ---- reading ---- */
 
-static rf_result read_loss(const json_t *object, rf_loss *out)
+/* *out stays NULL where there is none. */
+static rf_result read_ignored(const json_t *object, int32_t *kept, const int32_t **out)
+{
+    if (!json_object_get(object, "ignore_class")) return RF_OK;
+    RF_TRY(rf_json_i32(object, "ignore_class", kept));
+    *out = kept;
+    return RF_OK;
+}
+
+static rf_result read_loss(const json_t *object, int32_t *ignored, rf_loss *out)
 {
     int kind = 0, reduction = 0;
     *out = (rf_loss){ 0 };
@@ -100,6 +117,7 @@ static rf_result read_loss(const json_t *object, rf_loss *out)
     RF_TRY(rf_json_choice(object, "reduction", reduction_names, COUNT(reduction_names), &reduction));
     RF_TRY(rf_json_float(object, "label_smoothing", &out->label_smoothing));
     RF_TRY(rf_json_float(object, "delta", &out->delta));
+    RF_TRY(read_ignored(object, ignored, &out->ignore_class));
     out->kind = (rf_loss_kind)kind;
     out->reduction = (rf_reduction)reduction;
     return RF_OK;
@@ -111,14 +129,14 @@ static rf_result read_losses(const json_t *root, rf_training *out)
     const size_t count = json_array_size(losses);
     out->num_losses = 1;
     out->loss_weights[0] = 1.0;
-    if (!losses) return read_loss(json_object_get(root, "loss"), &out->losses[0]);
+    if (!losses) return read_loss(json_object_get(root, "loss"), &out->ignored[0], &out->losses[0]);
     if (count < 1 || count > RF_MAX_COMPONENTS || json_array_size(weights) != count)
         return RF_FAIL(RF_ERROR_CORRUPT_DATA, "%zu losses with %zu weights", count, json_array_size(weights));
     for (size_t i = 0; i < count; i++) {
         const json_t *weight = json_array_get(weights, i);
         if (!json_is_number(weight)) return RF_FAIL(RF_ERROR_CORRUPT_DATA, "'loss_weights' holds no numbers");
         out->loss_weights[i] = json_number_value(weight);
-        RF_TRY(read_loss(json_array_get(losses, i), &out->losses[i]));
+        RF_TRY(read_loss(json_array_get(losses, i), &out->ignored[i], &out->losses[i]));
     }
     out->num_losses = (uint32_t)count;
     return RF_OK;
@@ -133,13 +151,13 @@ static rf_result read_metric_kind(const char *name, rf_metric_kind *out)
     return RF_OK;
 }
 
-static rf_result read_metric(const json_t *value, rf_arena *names, rf_output_metric *out)
+static rf_result read_metric(const json_t *value, rf_arena *names, int32_t *ignored, rf_output_metric *out)
 {
     rf_metric_params *m = &out->metric;
     if (json_is_string(value)) return read_metric_kind(json_string_value(value), &m->kind);
     const char *name = json_string_value(json_object_get(value, "name"));
     uint64_t output = 0, k = 0, num_classes = 0;
-    int average = 0;
+    int average = 0, normalize = 0;
     RF_TRY(read_metric_kind(json_string_value(json_object_get(value, "kind")), &m->kind));
     RF_TRY(rf_json_u64(value, "output", &output));
     RF_TRY(rf_json_bool(value, "weighted", &out->weighted));
@@ -149,9 +167,12 @@ static rf_result read_metric(const json_t *value, rf_arena *names, rf_output_met
     RF_TRY(rf_json_u64(value, "num_thresholds", &m->num_thresholds));
     RF_TRY(rf_json_u64(value, "num_classes", &num_classes));
     RF_TRY(rf_json_choice(value, "average", average_names, COUNT(average_names), &average));
+    RF_TRY(rf_json_choice(value, "normalize", normalize_names, COUNT(normalize_names), &normalize));
+    RF_TRY(read_ignored(value, ignored, &m->ignore_class));
     if (output >= RF_MAX_COMPONENTS || k > UINT32_MAX || num_classes > UINT32_MAX)
         return RF_FAIL(RF_ERROR_CORRUPT_DATA, "a metric's 'output', 'k' or 'num_classes' is out of range");
     m->average = (rf_metric_average)average;
+    m->normalize = (rf_metric_normalize)normalize;
     m->num_classes = (uint32_t)num_classes;
     if (name && !(m->name = rf_arena_strdup(names, name))) return RF_ERROR_OUT_OF_HOST_MEMORY;
     out->output = (uint32_t)output;
@@ -168,7 +189,7 @@ static rf_result read_training(const json_t *root, rf_training *out)
         return RF_FAIL(RF_ERROR_CORRUPT_DATA, "%u metrics", out->num_metrics);
     RF_TRY(read_losses(root, out));
     for (uint32_t i = 0; i < out->num_metrics; i++)
-        RF_TRY(read_metric(json_array_get(metrics, i), &out->names, &out->metrics[i]));
+        RF_TRY(read_metric(json_array_get(metrics, i), &out->names, &out->metric_ignored[i], &out->metrics[i]));
     RF_TRY(rf_json_u64(root, "steps_per_execution", &steps));
     if (steps < 1 || steps > UINT32_MAX) return RF_FAIL(RF_ERROR_CORRUPT_DATA, "'steps_per_execution' is out of range");
     out->steps_per_execution = (uint32_t)steps;

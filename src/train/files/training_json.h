@@ -14,6 +14,8 @@ typedef struct rf_training {
     rf_loss losses[RF_MAX_COMPONENTS]; /* one for each output of the model */
     double loss_weights[RF_MAX_COMPONENTS];
     uint32_t num_losses;
+    int32_t ignored[RF_MAX_COMPONENTS]; /* where ignore_class of the losses points, of a text that was read */
+    int32_t metric_ignored[RF_MAX_COMPILED_METRICS];
     rf_output_metric metrics[RF_MAX_COMPILED_METRICS];
     uint32_t num_metrics, steps_per_execution;
     rf_arena names; /* of metrics */

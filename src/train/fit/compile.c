@@ -14,8 +14,8 @@
 
 static bool is_regularized(const rf_model *model)
 {
-    for (uint32_t i = 0; i < rf_model_num_layers(model); i++)
-        if (rf_layer_is_regularized(rf_model_layer(model, i))) return true;
+    for (uint32_t i = 0; i < rf_model_num_all_layers(model); i++)
+        if (rf_layer_is_regularized(rf_model_any_layer(model, i))) return true;
     return false;
 }
 
@@ -144,8 +144,8 @@ static bool knows_layer(const rf_compiled *c, const rf_layer *layer)
 /* As in Keras, what is trained is what was trainable when the model was compiled, however often steps are traced. */
 static rf_result note_layers(rf_compiled *c)
 {
-    for (uint32_t i = 0; i < rf_model_num_layers(c->model); i++) {
-        rf_layer *layer = rf_model_layer(c->model, i);
+    for (uint32_t i = 0; i < rf_model_num_all_layers(c->model); i++) {
+        rf_layer *layer = rf_model_any_layer(c->model, i);
         if (knows_layer(c, layer)) continue;
         RF_TRY(RF_VEC_GROW(&c->layers));
         c->layers.items[c->layers.count++] = (rf_compiled_layer){ layer, rf_layer_state_of(layer) };
@@ -220,7 +220,7 @@ static rf_result check_loss(const rf_loss *loss)
 static bool is_zeroed(const rf_loss *loss)
 {
     return loss->kind == 0 && !loss->from_logits && loss->reduction == 0 && loss->label_smoothing == 0.0f &&
-           loss->delta == 0.0f;
+           loss->delta == 0.0f && !loss->ignore_class;
 }
 
 static rf_result check_losses(const rf_model *model, const rf_compile_params *params)
@@ -313,12 +313,21 @@ static rf_result check_params(const rf_model *model, const rf_compile_params *pa
     return check_output_metrics(model, params);
 }
 
+/* The caller's number need not live as long as the model. */
+static void keep_number(const int32_t **number, int32_t *kept)
+{
+    if (!*number) return;
+    *kept = **number;
+    *number = kept;
+}
+
 /* Losses and metrics of each output, in whichever form they are given. */
 static void copy_params(rf_compiled *c, const rf_compile_params *params)
 {
     for (uint32_t i = 0; i < c->model->num_outputs; i++) {
         c->losses[i] = params->num_losses ? params->losses[i] : params->loss;
         c->loss_weights[i] = params->loss_weights ? params->loss_weights[i] : 1.0;
+        keep_number(&c->losses[i].ignore_class, &c->ignored[i]);
     }
     for (uint32_t i = 0; i < params->num_metrics; i++) c->metrics[i].kind = params->metrics[i];
     for (uint32_t i = 0; i < params->num_output_metrics; i++) {
@@ -327,6 +336,7 @@ static void copy_params(rf_compiled *c, const rf_compile_params *params)
         c->metric_fns[i] = params->output_metrics[i].fn;
         c->metric_users[i] = params->output_metrics[i].user;
         c->weighted[i] = params->output_metrics[i].weighted;
+        keep_number(&c->metrics[i].ignore_class, &c->metric_ignored[i]);
     }
     c->loss_fn = params->loss_fn;
     c->loss_user = params->loss_user;
@@ -404,7 +414,10 @@ static rf_result compiled_prepare(rf_model *model, rf_compiled *c)
     rf_metric_params metrics[RF_MAX_COMPILED_METRICS];
     for (uint32_t i = 0; i < c->num_metrics; i++) {
         metrics[i] = c->metrics[i];
-        if (rf_metric_reads_logits(&metrics[i], metric_loss(c, i)) == RF_READS_LOGITS) metrics[i].from_logits = true;
+        const rf_loss *loss = metric_loss(c, i);
+        if (rf_metric_reads_logits(&metrics[i], loss) == RF_READS_LOGITS) metrics[i].from_logits = true;
+        if (loss && rf_metric_ignores(metrics[i].kind) && !metrics[i].ignore_class)
+            metrics[i].ignore_class = loss->ignore_class;
     }
     RF_TRY(rf_meters_create(model->strategy, metrics, c->num_metrics, num_losses, &c->train_meters));
     RF_TRY(rf_meters_create(model->strategy, metrics, c->num_metrics, num_losses, &c->evaluate_meters));

@@ -20,10 +20,12 @@ struct rf_compiled {
     rf_optimizer *optimizer;           /* a reference */
     rf_loss losses[RF_MAX_COMPONENTS]; /* one for each output of the model */
     double loss_weights[RF_MAX_COMPONENTS];
-    rf_loss_fn loss_fn; /* instead, where it is not NULL */
+    int32_t ignored[RF_MAX_COMPONENTS]; /* where ignore_class of the losses points */
+    rf_loss_fn loss_fn;                 /* instead, where it is not NULL */
     void *loss_user;
     uint32_t steps_per_execution;
     rf_metric_params metrics[RF_MAX_COMPILED_METRICS]; /* those of the meters */
+    int32_t metric_ignored[RF_MAX_COMPILED_METRICS];   /* where theirs points */
     uint32_t metric_outputs[RF_MAX_COMPILED_METRICS];  /* what each is of */
     const char *given_names[RF_MAX_COMPILED_METRICS];  /* what the program calls them; NULL: nothing */
     rf_metric_fn metric_fns[RF_MAX_COMPILED_METRICS];  /* NULL: the library's */

@@ -407,8 +407,8 @@ static rf_result model_fit(rf_model *model, const rf_fit_params *params, rf_hist
 static uint32_t rows_together(const rf_model *model)
 {
     uint32_t together = 1;
-    for (uint32_t i = 0; i < rf_model_num_layers(model) && together > 0; i++)
-        together = rf_common_unit(together, rf_layer_keeps_together(rf_model_layer(model, i)));
+    for (uint32_t i = 0; i < rf_model_num_all_layers(model) && together > 0; i++)
+        together = rf_common_unit(together, rf_layer_keeps_together(rf_model_any_layer(model, i)));
     return together;
 }
 

@@ -42,6 +42,33 @@ void rf_layer_free(rf_layer *layer)
     rf_free(layer);
 }
 
+const rf_layer *rf_layer_original(const rf_layer *layer)
+{
+    return layer && layer->kind->shares ? layer->u.shared : layer;
+}
+
+const char *rf_layer_name(const rf_layer *layer)
+{
+    return layer ? layer->name : NULL;
+}
+
+rf_result rf_layer_set_name(rf_layer *layer, const char *name)
+{
+    RF_REQUIRE(layer, "rf_layer_set_name: layer is NULL");
+    RF_REQUIRE(name && *name, "rf_layer_set_name: name is empty");
+    RF_REQUIRE(!layer->model, "rf_layer_set_name: layer '%s' belongs to a model already", layer->name);
+    char *copy = rf_strdup(name);
+    if (!copy) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    rf_free(layer->name);
+    layer->name = copy;
+    return RF_OK;
+}
+
+rf_model *rf_layer_model(const rf_layer *layer)
+{
+    return layer && layer->kind->applies_model ? layer->u.model.model : NULL;
+}
+
 void rf_layer_destroy(rf_layer **layer)
 {
     if (!layer || !*layer) return;
@@ -94,10 +121,15 @@ rf_result rf_layer_check_input(const rf_layer *layer, rf_dtype dtype, rf_shape i
 
 rf_result rf_layer_check_call(const rf_layer *layer, uint32_t num_in, bool mask, uint32_t num_out)
 {
+    layer = rf_layer_original(layer);
     const rf_layer_kind *kind = layer->kind;
-    const uint32_t least = kind->apply ? kind->min_inputs : 1, most = kind->apply ? kind->max_inputs : 1;
-    const uint32_t outputs = kind->apply ? kind->max_outputs : 1;
+    uint32_t least = kind->apply ? kind->min_inputs : 1, most = kind->apply ? kind->max_inputs : 1;
+    uint32_t outputs = kind->apply ? kind->max_outputs : 1;
     char range[48];
+    if (kind->applies_model) {
+        least = most = layer->u.model.num_inputs;
+        outputs = layer->u.model.num_outputs;
+    }
     snprintf(range, sizeof(range), most == UINT32_MAX ? "%u or more" : least == most ? "%u" : "%u to %u", least, most);
     RF_REQUIRE(num_in >= least && num_in <= most, "layer '%s' (%s) takes %s input%s, got %u", layer->name,
                kind->type_name, range, most == 1 ? "" : "s", num_in);
@@ -109,7 +141,7 @@ rf_result rf_layer_check_call(const rf_layer *layer, uint32_t num_in, bool mask,
 
 rf_result rf_layer_check_pieces(const rf_layer *layer, const rf_layer_apply_params *params)
 {
-    const rf_layer_kind *kind = layer->kind;
+    const rf_layer_kind *kind = rf_layer_original(layer)->kind;
     const bool start = params->start_index.id != 0, key = params->cache[0].id != 0, value = params->cache[1].id != 0;
     RF_REQUIRE(!start || kind->takes_start, "layer '%s' (%s) takes no start_index", layer->name, kind->type_name);
     RF_REQUIRE((!key && !value) || kind->takes_cache, "layer '%s' (%s) takes no cache", layer->name, kind->type_name);

@@ -23,6 +23,8 @@ typedef struct rf_layer_kind {
                   uint32_t num_out);
     uint32_t min_inputs, max_inputs, max_outputs;
     bool takes_mask;
+    bool shares;                      /* rf_layer_share() */
+    bool applies_model;               /* rf_layer_from_model(): numbers of inputs and outputs are the layer's */
     bool takes_start, takes_cache;    /* rf_layer_apply_params::start_index and cache */
     void (*destroy)(rf_layer *layer); /* frees what `u` holds; NULL: nothing */
 } rf_layer_kind;
@@ -37,11 +39,11 @@ typedef struct rf_affine {
 /* The norms of rows have these in common. */
 typedef struct rf_norm {
     double epsilon;
-    bool center, scale;
+    bool center, scale, unit_offset; /* the last: of 1 + gamma */
     rf_initializer gamma_initializer, beta_initializer;
 } rf_norm;
 
-enum { RF_MAX_LAYER_VARIABLES = 8 };
+enum { RF_MAX_LAYER_VARIABLES = 10 };
 
 /* Tells which variables of a layer are trained. */
 typedef struct rf_layer_state {
@@ -97,6 +99,9 @@ struct rf_layer {
             rf_initializer gamma_initializer, beta_initializer;
         } batch_norm;
         struct {
+            float scale, offset;
+        } rescaling;
+        struct {
             int32_t axis; /* negative counts from the last */
             bool whole, invert;
             int64_t count;          /* of means; 0: they are not given */
@@ -137,6 +142,7 @@ struct rf_layer {
         } noise;
         int32_t axis;  /* of concatenate */
         int32_t value; /* of not_equal */
+        int32_t step;  /* of select_step */
         struct {
             rf_rnn_kind kind;
             int32_t units;
@@ -146,15 +152,26 @@ struct rf_layer {
         } rnn;
         struct {
             int32_t num_heads, num_key_value_heads, key_dim, value_dim, output_dim;
-            float dropout, rotary_base;
+            int32_t window;                                           /* 0: none */
+            float dropout, rotary_base, scale, softcap, norm_epsilon; /* 0: none; scale 0: 1 / sqrt(key_dim) */
             uint64_t seed;
-            bool causal, use_bias;
+            bool causal, use_bias, use_output_bias;
             rf_initializer kernel_initializer;
+            rf_rotary_params rotary;
         } attention;
         struct {
             const rf_layer *embedding; /* of the same model */
             bool use_bias;
         } embedding_head;
+        rf_layer *shared; /* of a model to which the layer has a reference */
+        struct {
+            rf_model *model;   /* a reference; NULL: as yet a description, of one to be made */
+            rf_model *own;     /* the same, where nobody else destroys it */
+            char *last;        /* the name of the last layer that is applied; NULL: all are */
+            char *description; /* model_json.h; NULL: it was made of a model, or is of that of */
+            const rf_layer *same;
+            uint32_t num_inputs, num_outputs;
+        } model;
         struct {
             int32_t max_length; /* 0: sines */
             float max_wavelength;
@@ -170,6 +187,9 @@ const char *rf_custom_layer_type(const rf_layer *layer);
 const char *rf_custom_layer_config(const rf_layer *layer);
 /* By the function that is registered for the type. RF_ERROR_UNSUPPORTED without one. */
 rf_result rf_custom_layer_make(const char *type, const char *name, const char *config, rf_layer **out);
+
+/* The layer itself, or the other model's that it applies. */
+const rf_layer *rf_layer_original(const rf_layer *layer);
 
 /* Whether the layer takes so many inputs, a mask, and has so many outputs; with rf_layer_check_pieces() all that
  * rf_layer_apply() is given. */
@@ -217,6 +237,8 @@ rf_result rf_layer_check_input(const rf_layer *layer, rf_dtype dtype, rf_shape i
 #define RF_LAYER_IMAGES 4, "images [n, height, width, channels]"
 
 /* ---- layer_call.c ---- */
+/* The variables that it has now are trained or not as the layer says. */
+void rf_layer_freeze_variables(rf_layer *layer);
 rf_layer_state rf_layer_state_of(const rf_layer *layer);
 /* The layer gets the state, and *state what it had. */
 void rf_layer_exchange_state(rf_layer *layer, rf_layer_state *state);

@@ -112,6 +112,9 @@ static rf_result check_inner(const rf_layer *inner)
     RF_REQUIRE(!inner->kind->apply || inner->kind->min_inputs <= 1,
                "rf_layer_time_distributed: layer is of type %s, which takes %u inputs or more", inner->kind->type_name,
                inner->kind->min_inputs);
+    RF_REQUIRE(!inner->kind->applies_model && !inner->kind->shares,
+               "rf_layer_time_distributed: layer is a model, or a layer of another one; give each layer of a step one "
+               "of its own");
     for (const rf_layer *l = inner; l; l = l->inner) depth++;
     RF_REQUIRE(depth <= RF_MAX_RANK - 2, "rf_layer_time_distributed: %d layers within each other; tensors have %d axes",
                (int)depth, RF_MAX_RANK);

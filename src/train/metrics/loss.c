@@ -44,6 +44,8 @@ rf_result rf_loss_check(const rf_loss *loss, const char *function)
     RF_REQUIRE(loss->delta >= 0.0f && isfinite(loss->delta), "%s: loss.delta %g must be finite and not negative",
                function, (double)loss->delta);
     RF_REQUIRE(loss->delta != RF_ZERO, "%s: loss.delta is RF_ZERO: every loss would be 0; 0 stands for 1", function);
+    RF_REQUIRE(!loss->ignore_class || loss->kind == RF_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY,
+               "%s: loss.ignore_class is for the sparse crossentropy, whose labels are class numbers", function);
     RF_REQUIRE(loss->delta == 0.0f || loss->kind == RF_LOSS_HUBER, "%s: loss.delta is for Huber's loss", function);
     return RF_OK;
 }
@@ -152,6 +154,15 @@ rf_tensor rf_class_labels(rf_trace *t, rf_tensor labels, rf_tensor predictions)
     return column ? rf_squeeze(t, labels, -1) : labels;
 }
 
+rf_tensor rf_leave_out_labels(rf_trace *t, int32_t ignored, rf_tensor *labels)
+{
+    const rf_array number = { RF_I32, RF_SCALAR_SHAPE, &ignored };
+    const rf_tensor counts = rf_compare(t, RF_NOT_EQUAL, *labels, rf_constant_array(t, &number));
+    const rf_tensor known = rf_where(t, counts, rf_cast(t, *labels, RF_F32), rf_constant(t, 0.0f));
+    *labels = rf_cast(t, known, RF_I32);
+    return counts;
+}
+
 /* Targets [n...] for predictions [n..., 1] get the missing dimension. */
 rf_tensor rf_regression_labels(rf_trace *t, rf_tensor labels, rf_tensor predictions)
 {
@@ -186,13 +197,24 @@ static bool takes_logits(rf_trace *t, const rf_loss *loss, rf_tensor predictions
     return range_of(rf_trace_graph(t), v) != shown;
 }
 
-rf_tensor rf_loss_per_example(rf_trace *t, const rf_loss *loss, rf_tensor labels, rf_tensor predictions)
+/* *counts: 0 where the label is ignored, else 1; the invalid tensor where all labels count. */
+static rf_tensor sparse_losses(rf_trace *t, const rf_loss *loss, rf_tensor labels, rf_tensor predictions,
+                               rf_prediction_form form, rf_tensor *counts)
 {
+    labels = rf_class_labels(t, labels, predictions);
+    if (!loss->ignore_class) return rf_sparse_categorical_crossentropy(t, labels, predictions, form);
+    *counts = rf_leave_out_labels(t, *loss->ignore_class, &labels);
+    const rf_tensor losses = rf_sparse_categorical_crossentropy(t, labels, predictions, form);
+    return rf_where(t, *counts, losses, rf_constant(t, 0.0f));
+}
+
+rf_tensor rf_loss_per_example(rf_trace *t, const rf_loss *loss, rf_tensor labels, rf_tensor predictions,
+                              rf_tensor *counts)
+{
+    *counts = RF_NO_TENSOR;
     const rf_prediction_form form = takes_logits(t, loss, predictions) ? RF_LOGITS : RF_PROBABILITIES;
     switch (loss->kind) {
-    case RF_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY:
-        labels = rf_class_labels(t, labels, predictions);
-        return rf_sparse_categorical_crossentropy(t, labels, predictions, form);
+    case RF_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY: return sparse_losses(t, loss, labels, predictions, form, counts);
     case RF_LOSS_CATEGORICAL_CROSSENTROPY:
         labels = rf_smooth_labels(t, rf_regression_labels(t, labels, predictions), loss->label_smoothing, predictions);
         return rf_categorical_crossentropy(t, labels, predictions, form);
@@ -213,6 +235,7 @@ rf_tensor rf_loss_call(rf_trace *t, const rf_loss *loss, rf_tensor labels, rf_te
 {
     RF_TRACING(t);
     rf_tensor_desc desc;
+    rf_tensor counts;
     if (!rf_operand_desc(t, labels, "rf_loss_call: labels", &desc) ||
         !rf_operand_desc(t, predictions, "rf_loss_call: predictions", &desc)) {
         return RF_NO_TENSOR;
@@ -244,7 +267,7 @@ rf_tensor rf_loss_call(rf_trace *t, const rf_loss *loss, rf_tensor labels, rf_te
         return RF_NO_TENSOR;
     }
     if (!rf_loss_check_predictions(t, loss, predictions, "rf_loss_call")) return RF_NO_TENSOR;
-    const rf_tensor losses = rf_loss_per_example(t, loss, labels, predictions);
+    const rf_tensor losses = rf_loss_per_example(t, loss, labels, predictions, &counts);
     return loss->reduction == RF_REDUCTION_SUM ? rf_reduce_sum(t, losses, NULL, 0, RF_DROP_DIMS) : losses;
 }
 
@@ -360,12 +383,27 @@ rf_tensor rf_loss_average(rf_trace *t, rf_tensor losses, rf_tensor sample_weight
     return rf_compute_average_loss(t, losses, NULL);
 }
 
+/* The losses of ignored labels are no part of a mean, whose divisor is the number of the others, or their weights. */
+static rf_tensor mean_of_counted(rf_trace *t, const rf_loss *loss, rf_tensor losses, rf_tensor counts,
+                                 rf_tensor sample_weight, rf_tensor *measured)
+{
+    if (sample_weight.id != 0 && loss->reduction == RF_REDUCTION_MEAN_WITH_SAMPLE_WEIGHT)
+        counts = weigh_losses(t, counts, sample_weight);
+    else if (sample_weight.id != 0)
+        losses = weigh_losses(t, losses, sample_weight);
+    const rf_tensor total = rf_compute_weighted_loss(t, losses, counts);
+    *measured = rf_multiply(t, total, rf_global_batch_size(t));
+    return total;
+}
+
 rf_tensor rf_loss_total(rf_trace *t, const rf_loss *loss, rf_tensor labels, rf_tensor predictions,
                         rf_tensor sample_weight, rf_tensor *measured)
 {
     *measured = RF_NO_TENSOR;
     if (!rf_loss_check_predictions(t, loss, predictions, "rf_model_compile")) return RF_NO_TENSOR;
-    rf_tensor losses = rf_loss_per_example(t, loss, labels, predictions);
+    rf_tensor counts, losses = rf_loss_per_example(t, loss, labels, predictions, &counts);
+    if (counts.id != 0 && loss->reduction != RF_REDUCTION_SUM)
+        return mean_of_counted(t, loss, losses, counts, sample_weight, measured);
     const bool by_weight = loss->reduction == RF_REDUCTION_MEAN_WITH_SAMPLE_WEIGHT && sample_weight.id != 0;
     if (loss->reduction != RF_REDUCTION_SUM && !by_weight) return rf_loss_average(t, losses, sample_weight, measured);
     if (sample_weight.id != 0 && !by_weight) losses = weigh_losses(t, losses, sample_weight);

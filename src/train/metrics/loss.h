@@ -14,10 +14,14 @@ rf_result rf_loss_check(const rf_loss *loss, const char *function);
 bool rf_loss_check_predictions(rf_trace *t, const rf_loss *loss, rf_tensor predictions, const char *function);
 /* Fails the trace and returns false where predictions of classes have one column. */
 bool rf_check_columns(rf_trace *t, rf_tensor predictions, const char *what);
-/* Losses before any reduction, [n...]. Labels are brought into the form that the loss expects (rf_class_labels). */
-rf_tensor rf_loss_per_example(rf_trace *t, const rf_loss *loss, rf_tensor labels, rf_tensor predictions);
+/* Losses before any reduction, [n...]. Labels are brought into the form that the loss expects (rf_class_labels).
+ * *counts: 0 where the loss ignores the label, else 1, like the losses; the invalid tensor where it ignores none. */
+rf_tensor rf_loss_per_example(rf_trace *t, const rf_loss *loss, rf_tensor labels, rf_tensor predictions,
+                              rf_tensor *counts);
 /* Class numbers for predictions [n..., c]: [n..., 1] becomes [n...] and u8 or f32 becomes i32, as Keras does. */
 rf_tensor rf_class_labels(rf_trace *t, rf_tensor labels, rf_tensor predictions);
+/* Where the i32 class numbers are `ignored`: *labels gets 0 there, and the result is 0 there and 1 elsewhere, f32. */
+rf_tensor rf_leave_out_labels(rf_trace *t, int32_t ignored, rf_tensor *labels);
 /* Targets as f32; [n...] for predictions [n..., 1] get the missing dimension. */
 rf_tensor rf_regression_labels(rf_trace *t, rf_tensor labels, rf_tensor predictions);
 /* labels (1 - smoothing) + smoothing / classes, which are those of the last axis of a tensor; the invalid tensor: 2. */

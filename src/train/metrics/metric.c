@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/params.h"
+#include "train/metrics/confusion.h"
 #include "train/metrics/curve.h"
 #include "train/metrics/scores.h"
 
@@ -31,6 +32,7 @@ const char *const rf_metric_kind_names[RF_METRIC_KINDS] = {
     [RF_METRIC_PERPLEXITY] = "perplexity",
     [RF_METRIC_HIT_RATE] = "hit_rate",
     [RF_METRIC_NDCG] = "ndcg",
+    [RF_METRIC_CONFUSION_MATRIX] = "confusion_matrix",
 };
 
 const char *rf_metric_kind_name(rf_metric_kind kind)
@@ -41,6 +43,12 @@ const char *rf_metric_kind_name(rf_metric_kind kind)
 bool rf_metric_compares(rf_metric_kind kind)
 {
     return rf_metric_kind_name(kind) && kind != RF_METRIC_MEAN && kind != RF_METRIC_SUM;
+}
+
+bool rf_metric_ignores(rf_metric_kind kind)
+{
+    return kind == RF_METRIC_SPARSE_CATEGORICAL_ACCURACY || kind == RF_METRIC_SPARSE_TOP_K_CATEGORICAL_ACCURACY ||
+           kind == RF_METRIC_PERPLEXITY || kind == RF_METRIC_CONFUSION_MATRIX;
 }
 
 bool rf_metric_is_accuracy(rf_metric_kind kind)
@@ -86,6 +94,25 @@ static bool is_top_k(rf_metric_kind kind)
     return kind == RF_METRIC_SPARSE_TOP_K_CATEGORICAL_ACCURACY || kind == RF_METRIC_TOP_K_CATEGORICAL_ACCURACY;
 }
 
+static rf_result check_classes(const rf_metric_params *p, const char *function)
+{
+    const bool matrix = p->kind == RF_METRIC_CONFUSION_MATRIX;
+    RF_REQUIRE(!matrix || (p->num_classes >= 2 && p->num_classes <= RF_MOST_CONFUSED),
+               "%s: num_classes %u is not in 2 .. %d, for a confusion matrix", function, p->num_classes,
+               RF_MOST_CONFUSED);
+    RF_REQUIRE(matrix ||
+                   ((p->average != RF_METRIC_AVERAGE_ELEMENTS) == (p->num_classes != 0) && p->num_classes <= 10000),
+               "%s: num_classes %u is not in 1 .. 10000, for an average of classes, or 0, without one", function,
+               p->num_classes);
+    RF_REQUIRE((uint32_t)p->normalize <= RF_METRIC_NORMALIZE_ALL, "%s: normalize %d does not exist", function,
+               (int)p->normalize);
+    RF_REQUIRE(p->normalize == RF_METRIC_NORMALIZE_NONE || matrix, "%s: normalize is for confusion matrices", function);
+    RF_REQUIRE(!p->ignore_class || rf_metric_ignores(p->kind),
+               "%s: ignore_class is for accuracy, top-k accuracy, perplexity and confusion matrices of class numbers",
+               function);
+    return RF_OK;
+}
+
 static rf_result check_params(const rf_metric_params *p, const char *function)
 {
     RF_REQUIRE(rf_metric_kind_name(p->kind), "%s: kind %d does not exist", function, (int)p->kind);
@@ -96,9 +123,7 @@ static rf_result check_params(const rf_metric_params *p, const char *function)
                (int)p->average);
     RF_REQUIRE(p->average == RF_METRIC_AVERAGE_ELEMENTS || scored, "%s: average is for precision, recall and F1",
                function);
-    RF_REQUIRE((p->average != RF_METRIC_AVERAGE_ELEMENTS) == (p->num_classes != 0) && p->num_classes <= 10000,
-               "%s: num_classes %u is not in 1 .. 10000, for an average of classes, or 0, without one", function,
-               p->num_classes);
+    RF_TRY(check_classes(p, function));
     RF_REQUIRE(p->threshold == 0.0f || has_threshold(p->kind),
                "%s: threshold is for binary accuracy, precision, recall and F1", function);
     RF_REQUIRE(!p->from_logits || reads_probabilities(p->kind),
@@ -109,6 +134,14 @@ static rf_result check_params(const rf_metric_params *p, const char *function)
     RF_REQUIRE(p->num_thresholds == 0 || (p->num_thresholds >= 3 && p->num_thresholds <= 10000),
                "%s: num_thresholds %llu is not in 3 .. 10000", function, (unsigned long long)p->num_thresholds);
     return RF_OK;
+}
+
+static uint32_t count_columns(const rf_metric_params *p)
+{
+    if (p->kind == RF_METRIC_CONFUSION_MATRIX) return p->num_classes * p->num_classes;
+    if (p->num_classes != 0) return 2 * p->num_classes;
+    if (!is_curve(p->kind)) return 1;
+    return p->num_thresholds == 0 ? 200 : (uint32_t)p->num_thresholds;
 }
 
 static rf_result metric_create(rf_strategy *strategy, const rf_metric_params *p, rf_metric **out)
@@ -125,10 +158,10 @@ static rf_result metric_create(rf_strategy *strategy, const rf_metric_params *p,
     metric->average = p->average;
     metric->largest = p->threshold == 0.0f;
     metric->num_classes = p->num_classes;
-    metric->columns = p->num_classes != 0      ? 2 * p->num_classes
-                      : !is_curve(p->kind)     ? 1
-                      : p->num_thresholds == 0 ? 200
-                                               : (uint32_t)p->num_thresholds;
+    metric->ignores = p->ignore_class != NULL;
+    metric->ignored = p->ignore_class ? *p->ignore_class : 0;
+    metric->normalize = p->normalize;
+    metric->columns = count_columns(p);
     metric->name = rf_strdup(p->name ? p->name : rf_metric_kind_name(p->kind));
     const rf_result r =
         metric->name ? rf_local_state_create(strategy, metric->columns * STATE_COUNT, metric->name, &metric->state)
@@ -242,11 +275,28 @@ static rf_result combine_classes(const rf_metric *metric, const float *states, u
     return RF_OK;
 }
 
+static rf_result combine_matrix(const rf_metric *metric, const float *states, uint32_t num_replicas, bool all,
+                                double *out)
+{
+    double weight, *matrix = all ? out : RF_NEW_ARRAY(double, metric->columns);
+    if (!matrix) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    for (uint32_t c = 0; c < metric->columns; c++)
+        add_up(states, metric->columns * STATE_COUNT, num_replicas, c, &matrix[c], &weight);
+    if (all) {
+        rf_confusion_normalize(matrix, metric->num_classes, metric->normalize);
+        return RF_OK;
+    }
+    *out = rf_confusion_accuracy(matrix, metric->num_classes);
+    rf_free(matrix);
+    return RF_OK;
+}
+
 /* The value of a metric, or all of them, from its state on some replicas. */
 static rf_result combine_states(const rf_metric *metric, const float *states, uint32_t num_replicas, bool all,
                                 double *out)
 {
     double total, weight;
+    if (metric->kind == RF_METRIC_CONFUSION_MATRIX) return combine_matrix(metric, states, num_replicas, all, out);
     if (metric->num_classes != 0) return combine_classes(metric, states, num_replicas, all, out);
     if (rf_metric_is_curve(metric)) return combine_curve(metric, states, num_replicas, out);
     add_up(states, STATE_COUNT, num_replicas, 0, &total, &weight);
@@ -306,17 +356,41 @@ rf_result rf_metric_result(rf_metric *metric, double *out)
     return read_metric(metric, rf_strategy_num_replicas_in_sync(metric->strategy), rf_local_state_read, false, out);
 }
 
+/* rf_metric_results() gives several. */
+static uint32_t count_values(const rf_metric *metric)
+{
+    if (metric->kind == RF_METRIC_CONFUSION_MATRIX) return metric->columns;
+    return metric->average == RF_METRIC_AVERAGE_NONE ? metric->num_classes : 1;
+}
+
 rf_result rf_metric_results(rf_metric *metric, double *out, uint32_t capacity, uint32_t *count)
 {
     if (count) *count = 0;
     RF_REQUIRE(metric, "rf_metric_results: metric is NULL");
-    const uint32_t needed = metric->average == RF_METRIC_AVERAGE_NONE ? metric->num_classes : 1;
+    const uint32_t needed = count_values(metric);
     if (count) *count = needed;
     RF_REQUIRE(out, "rf_metric_results: out is NULL");
     RF_REQUIRE(capacity >= needed, "rf_metric_results: metric '%s' has %u values, and there is room for %u",
                metric->name, needed, capacity);
     return read_metric(metric, rf_strategy_num_replicas_in_sync(metric->strategy), rf_local_state_read,
-                       metric->average == RF_METRIC_AVERAGE_NONE, out);
+                       needed > 1 || metric->average == RF_METRIC_AVERAGE_NONE, out);
+}
+
+rf_result rf_metric_table(rf_metric *metric, const char *const *names, char **text)
+{
+    RF_REQUIRE(text, "rf_metric_table: text is NULL");
+    *text = NULL;
+    RF_REQUIRE(metric, "rf_metric_table: metric is NULL");
+    RF_REQUIRE(metric->kind == RF_METRIC_CONFUSION_MATRIX,
+               "rf_metric_table: metric '%s' is no confusion matrix; read it with rf_metric_results()", metric->name);
+    for (uint32_t i = 0; names && i < metric->num_classes; i++)
+        RF_REQUIRE(names[i], "rf_metric_table: names[%u] is NULL", i);
+    double *matrix = RF_NEW_ARRAY(double, metric->columns);
+    if (!matrix) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    rf_result r = rf_metric_results(metric, matrix, metric->columns, NULL);
+    if (r >= 0) r = rf_confusion_format(matrix, metric->num_classes, names, text);
+    rf_free(matrix);
+    return r;
 }
 
 rf_result rf_metric_local_result(rf_metric *metric, double *out)

@@ -6,7 +6,7 @@
 
 #include "replica/strategy.h"
 
-enum { RF_METRIC_KINDS = RF_METRIC_NDCG + 1 };
+enum { RF_METRIC_KINDS = RF_METRIC_CONFUSION_MATRIX + 1 };
 /* By kind: what files, logs and messages call it. */
 extern const char *const rf_metric_kind_names[RF_METRIC_KINDS];
 /* "sparse_categorical_accuracy", ...; NULL when there is no such kind. */
@@ -24,6 +24,8 @@ rf_result rf_metric_check_alive(const rf_metric *metric, const char *function);
 void rf_metric_spread(const float *saved, uint32_t num_saved, float *states, uint32_t num_replicas, uint32_t count);
 /* True for kinds that compare labels with predictions. */
 bool rf_metric_compares(rf_metric_kind kind);
+/* True for those that may leave out labels of one number. */
+bool rf_metric_ignores(rf_metric_kind kind);
 /* True for those that fit calls "accuracy" where there is one. */
 bool rf_metric_is_accuracy(rf_metric_kind kind);
 

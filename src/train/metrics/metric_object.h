@@ -15,7 +15,11 @@ struct rf_metric {
     rf_metric_average average;
     bool largest; /* with an average of classes: the largest is predicted */
     uint32_t k, num_classes;
-    uint32_t columns; /* one for each threshold of a curve, two for each class that is counted, else 1 */
+    bool ignores; /* labels that are `ignored` */
+    int32_t ignored;
+    rf_metric_normalize normalize;
+    /* One for each threshold of a curve, two for each class that is counted, one for each place of a matrix, else 1. */
+    uint32_t columns;
     char *name;
     rf_local_state *state;
 };

@@ -185,21 +185,28 @@ static rf_result accumulate_curve(rf_trace *t, rf_metric *metric, rf_tensor labe
     return metric_accumulate(t, metric, hit, positive);
 }
 
+/* False, with the trace failed, where the last axis is not that of the metric's classes. */
+static bool check_class_columns(rf_trace *t, const rf_metric *metric, rf_tensor predictions)
+{
+    rf_tensor_desc p;
+    char text[96];
+    if (!rf_operand_desc(t, predictions, "rf_metric_update: predictions", &p)) return false;
+    if (p.shape.rank >= 2 && p.shape.dim[p.shape.rank - 1] == (int64_t)metric->num_classes &&
+        !rf_dim_follows(t, predictions, -1))
+        return true;
+    (void)rf_trace_fail(t, RF_ERROR_INVALID_ARGUMENT,
+                        "rf_metric_update: predictions %s of metric '%s' are not of its %u classes",
+                        rf_shape_format(p.shape, text, sizeof(text)), metric->name, metric->num_classes);
+    return false;
+}
+
 /* One-hot labels in f32, of the predictions' shape. */
 static rf_tensor labels_of_classes(rf_trace *t, const rf_metric *metric, rf_tensor labels, rf_tensor predictions)
 {
     rf_tensor_desc l, p;
-    char text[96];
-    if (!rf_operand_desc(t, labels, "rf_metric_update: labels", &l) ||
+    if (!rf_operand_desc(t, labels, "rf_metric_update: labels", &l) || !check_class_columns(t, metric, predictions) ||
         !rf_operand_desc(t, predictions, "rf_metric_update: predictions", &p))
         return RF_NO_TENSOR;
-    if (p.shape.rank < 2 || p.shape.dim[p.shape.rank - 1] != (int64_t)metric->num_classes ||
-        rf_dim_follows(t, predictions, -1)) {
-        (void)rf_trace_fail(t, RF_ERROR_INVALID_ARGUMENT,
-                            "rf_metric_update: predictions %s of metric '%s' are not of its %u classes",
-                            rf_shape_format(p.shape, text, sizeof(text)), metric->name, metric->num_classes);
-        return RF_NO_TENSOR;
-    }
     const bool one_hot = l.shape.rank == p.shape.rank && l.shape.dim[l.shape.rank - 1] == p.shape.dim[p.shape.rank - 1];
     if (metric->num_classes == 1 || one_hot) return labels_of_elements(t, metric, labels, predictions);
     return rf_one_hot(t, rf_class_labels(t, labels, predictions), (int32_t)metric->num_classes);
@@ -235,9 +242,42 @@ static rf_result accumulate_classes(rf_trace *t, rf_metric *metric, rf_tensor la
     return metric_accumulate(t, metric, x, parts);
 }
 
+/* Rows of classes times columns of classes, summed over the examples: one value for each place of the matrix. Labels
+ * that name no class have no row. */
+static rf_result accumulate_matrix(rf_trace *t, rf_metric *metric, rf_tensor labels, rf_tensor predictions,
+                                   rf_tensor weight)
+{
+    const int32_t classes = (int32_t)metric->num_classes;
+    const rf_shape rows = RF_SHAPE(-1, classes), column = RF_SHAPE(-1, 1);
+    if (!check_class_columns(t, metric, predictions)) return rf_trace_status(t);
+    labels = rf_class_labels(t, labels, predictions);
+    rf_tensor is = rf_reshape(t, rf_one_hot(t, labels, classes), rows);
+    const rf_tensor taken_for = rf_reshape(t, rf_one_hot(t, rf_argmax(t, predictions), classes), rows);
+    if (weight.id != 0) {
+        const rf_tensor each = rf_cast(t, labels, RF_F32);
+        is = rf_multiply(t, is, rf_reshape(t, rf_broadcast_weight(t, weight, each), column));
+    }
+    const rf_tensor matrix = rf_matmul(t, is, taken_for, RF_TRANSPOSE_A);
+    const rf_tensor places = rf_reshape(t, matrix, RF_SHAPE(1, (int64_t)metric->columns));
+    RF_TRY(rf_trace_status(t));
+    return metric_accumulate(t, metric, places, RF_NO_TENSOR);
+}
+
+/* Labels that do not count have the weight 0, and name a class that there is. */
+static void leave_out(rf_trace *t, const rf_metric *metric, rf_tensor *labels, rf_tensor predictions, rf_tensor *weight)
+{
+    *labels = rf_class_labels(t, *labels, predictions);
+    const rf_tensor counts = rf_leave_out_labels(t, metric->ignored, labels);
+    *weight = weight->id ? rf_multiply(t, counts, rf_align_weight(t, *weight, counts)) : counts;
+}
+
 static rf_result metric_update(rf_trace *t, rf_metric *metric, rf_tensor labels, rf_tensor predictions,
                                rf_tensor sample_weight)
 {
+    if (metric->ignores) leave_out(t, metric, &labels, predictions, &sample_weight);
+    RF_TRY(rf_trace_status(t));
+    if (metric->kind == RF_METRIC_CONFUSION_MATRIX)
+        return accumulate_matrix(t, metric, labels, predictions, sample_weight);
     if (metric->num_classes != 0) return accumulate_classes(t, metric, labels, predictions, sample_weight);
     if (rf_metric_is_curve(metric)) return accumulate_curve(t, metric, labels, predictions, sample_weight);
     const rf_tensor x = measured_values(t, metric, labels, predictions, &sample_weight);

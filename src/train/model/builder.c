@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "train/model/layer_graph.h"
+#include "train/model/open_shape.h"
 
 struct rf_model_builder {
     rf_strategy *strategy;
@@ -95,7 +96,7 @@ static rf_result add_input(rf_model_builder *b, rf_dtype dtype, rf_shape shape, 
     RF_REQUIRE(graph->uses.count == 0, "rf_model_builder_input: inputs come before the first layer");
     RF_REQUIRE(dtype > RF_DTYPE_INVALID && dtype < RF_DTYPE_COUNT, "rf_model_builder_input: dtype %d does not exist",
                (int)dtype);
-    RF_REQUIRE(shape.rank >= 0 && shape.rank < RF_MAX_RANK && rf_shape_count(shape) > 0,
+    RF_REQUIRE(shape.rank >= 0 && shape.rank < RF_MAX_RANK && rf_shape_count(rf_shape_filled(shape, 1)) > 0,
                "rf_model_builder_input: shape %s is not that of an example",
                rf_shape_format(shape, text, sizeof(text)));
     snprintf(automatic, sizeof(automatic), graph->num_inputs ? "input_%u" : "input", graph->num_inputs);
@@ -157,7 +158,9 @@ static bool name_taken(const rf_model_builder *b, const char *name)
 /* The name that it has or, with a number where that is taken, that of its kind, below the scope. */
 static rf_result name_layer(const rf_model_builder *b, rf_layer *layer)
 {
-    const char *scope = b->scopes.count ? b->scopes.items[b->scopes.count - 1] : "";
+    /* Weights of another model's layer have its name, and so have their layers in files. */
+    const bool scoped = b->scopes.count > 0 && !layer->kind->shares;
+    const char *scope = scoped ? b->scopes.items[b->scopes.count - 1] : "";
     for (uint32_t n = 0;; n++) {
         const char *base = layer->name ? layer->name : layer->kind->base_name;
         char *name = n == 0 ? rf_asprintf("%s%s", scope, base) : rf_asprintf("%s%s_%u", scope, base, n);

@@ -7,9 +7,18 @@
 #include "trace/trace.h"
 #include "train/model/layer_graph.h"
 
-static rf_tensor call_sequence(rf_trace *t, rf_model *model, rf_tensor x, rf_mode mode)
+/* Where a call may end: after a layer of that name. */
+static bool ends_at(const rf_layer *layer, const char *last)
 {
-    for (uint32_t i = 0; i < model->layers.count; i++) x = rf_layer_call(t, model, model->layers.items[i], x, mode);
+    return last && strcmp(layer->name, last) == 0;
+}
+
+static rf_tensor call_sequence(rf_trace *t, rf_model *model, rf_tensor x, rf_mode mode, const char *last)
+{
+    for (uint32_t i = 0; i < model->layers.count; i++) {
+        x = rf_layer_call(t, model, model->layers.items[i], x, mode);
+        if (ends_at(model->layers.items[i], last)) break;
+    }
     return x;
 }
 
@@ -44,10 +53,10 @@ static bool describe_inputs(rf_trace *t, const rf_model *model, const rf_tensor 
     return true;
 }
 
-static bool describe_outputs(rf_trace *t, const rf_model *model, const rf_tensor *out, const char *function,
-                             rf_tensor_desc *descs)
+static bool describe_outputs(rf_trace *t, const rf_model *model, const rf_tensor *out, uint32_t num_out,
+                             const char *function, rf_tensor_desc *descs)
 {
-    for (uint32_t i = 0; i < model->num_outputs; i++) {
+    for (uint32_t i = 0; i < num_out; i++) {
         char argument[224] = "rf_model_call: result of the model";
         if (model->apply) snprintf(argument, sizeof(argument), "%s: output '%s'", function, model->output_names[i]);
         if (!rf_operand_desc(t, out[i], argument, &descs[i])) return false;
@@ -55,12 +64,13 @@ static bool describe_outputs(rf_trace *t, const rf_model *model, const rf_tensor
     return true;
 }
 
-static rf_result call_uses(rf_trace *t, rf_model *model, const rf_layer_graph *graph, rf_mode mode, rf_tensor *values,
-                           rf_tensor *operands)
+/* The first `num_uses`. */
+static rf_result call_uses(rf_trace *t, rf_model *model, const rf_layer_graph *graph, uint32_t num_uses, rf_mode mode,
+                           rf_tensor *values, rf_tensor *operands)
 {
     uint32_t made = graph->num_inputs;
     for (uint32_t i = 0; i < graph->operands.count; i++) operands[i] = RF_NO_TENSOR;
-    for (uint32_t i = 0; i < graph->uses.count; i++) {
+    for (uint32_t i = 0; i < num_uses; i++) {
         const rf_layer_use *use = &graph->uses.items[i];
         rf_tensor *in = operands + use->first_operand;
         for (uint32_t k = 0; k < use->num_in; k++) in[k] = values[graph->operands.items[use->first_operand + k]];
@@ -74,26 +84,54 @@ static rf_result call_uses(rf_trace *t, rf_model *model, const rf_layer_graph *g
     return RF_OK;
 }
 
-rf_result rf_layer_graph_apply(rf_trace *t, rf_model *model, const rf_tensor *in, rf_tensor *out, rf_mode mode,
-                               void *user)
+/* The uses of a graph up to the last one of the layer, and the number of its first output. */
+static uint32_t find_end(const rf_model *model, const char *last, uint32_t *value)
 {
-    const rf_layer_graph *graph = user;
+    const rf_layer_graph *graph = model->graph;
+    uint32_t made = graph->num_inputs, end = 0;
+    for (uint32_t i = 0; i < graph->uses.count; i++) {
+        if (ends_at(model->layers.items[graph->uses.items[i].layer], last)) {
+            end = i + 1;
+            *value = made;
+        }
+        made += graph->uses.items[i].num_out;
+    }
+    return end;
+}
+
+static rf_result graph_apply(rf_trace *t, rf_model *model, const rf_tensor *in, rf_tensor *out, rf_mode mode,
+                             const char *last)
+{
+    const rf_layer_graph *graph = model->graph;
+    uint32_t value = 0;
+    const uint32_t num_uses = last ? find_end(model, last, &value) : graph->uses.count;
     rf_tensor *values = RF_NEW_ARRAY(rf_tensor, (size_t)graph->num_values + graph->operands.count);
     if (!values) return RF_ERROR_OUT_OF_HOST_MEMORY;
     memcpy(values, in, graph->num_inputs * sizeof(*values));
-    const rf_result r = call_uses(t, model, graph, mode, values, values + graph->num_values);
-    for (uint32_t i = 0; r >= 0 && i < graph->num_outputs; i++) out[i] = values[graph->outputs[i]];
+    const rf_result r = call_uses(t, model, graph, num_uses, mode, values, values + graph->num_values);
+    for (uint32_t i = 0; r >= 0 && !last && i < graph->num_outputs; i++) out[i] = values[graph->outputs[i]];
+    if (r >= 0 && last) out[0] = values[value];
     rf_free(values);
     return r;
 }
 
-static void call_layers(rf_trace *t, rf_model *model, const rf_tensor *in, rf_mode mode, rf_tensor *out)
+rf_result rf_layer_graph_apply(rf_trace *t, rf_model *model, const rf_tensor *in, rf_tensor *out, rf_mode mode,
+                               void *user)
+{
+    (void)user; /* the graph, which the model has as well */
+    return graph_apply(t, model, in, out, mode, NULL);
+}
+
+static void call_layers(rf_trace *t, rf_model *model, const rf_tensor *in, rf_mode mode, const char *last,
+                        rf_tensor *out)
 {
     if (!model->apply) {
-        out[0] = model->call ? model->call(t, model, in[0], mode, model->user) : call_sequence(t, model, in[0], mode);
+        out[0] =
+            model->call ? model->call(t, model, in[0], mode, model->user) : call_sequence(t, model, in[0], mode, last);
         return;
     }
-    const rf_result r = model->apply(t, model, in, out, mode, model->user);
+    const rf_result r =
+        last ? graph_apply(t, model, in, out, mode, last) : model->apply(t, model, in, out, mode, model->user);
     if (r < 0)
         (void)rf_trace_emit(t, r, 0);
     else if (r > 0)
@@ -102,9 +140,10 @@ static void call_layers(rf_trace *t, rf_model *model, const rf_tensor *in, rf_mo
 }
 
 /* The trace tells whether it failed. */
-static void call_model(rf_trace *t, rf_model *model, const rf_tensor *in, rf_mode mode, rf_tensor *out,
-                       const char *function)
+static void call_model(rf_trace *t, rf_model *model, const rf_tensor *in, rf_mode mode, const char *last,
+                       rf_tensor *out, const char *function)
 {
+    const uint32_t num_out = last ? 1 : model->num_outputs;
     rf_tensor_desc descs[RF_MAX_COMPONENTS] = { 0 }, result_descs[RF_MAX_COMPONENTS] = { 0 };
     rf_tensor results[RF_MAX_COMPONENTS] = { { 0, 0 } };
     if (!describe_inputs(t, model, in, function, descs)) return;
@@ -114,16 +153,16 @@ static void call_model(rf_trace *t, rf_model *model, const rf_tensor *in, rf_mod
     if (r < 0)
         (void)rf_trace_emit(t, r, 0);
     else
-        call_layers(t, model, in, rf_mode_of(t, mode), results);
+        call_layers(t, model, in, rf_mode_of(t, mode), last, results);
     /* A model gives f32, for losses and callers. */
-    for (uint32_t i = 0; i < model->num_outputs; i++)
+    for (uint32_t i = 0; i < num_out; i++)
         if (rf_dtype_is_narrow(rf_tensor_dtype(t, results[i]))) results[i] = rf_cast(t, results[i], RF_F32);
     rf_model_leave_call(t, &scope);
-    if (!describe_outputs(t, model, results, function, result_descs)) {
+    if (!describe_outputs(t, model, results, num_out, function, result_descs)) {
         unbuild_from(model, variables_before, callees_before);
         return;
     }
-    memcpy(out, results, model->num_outputs * sizeof(*out));
+    memcpy(out, results, num_out * sizeof(*out));
     if (model->built) return;
     model->built = true;
     for (uint32_t i = 0; i < model->num_inputs; i++)
@@ -152,7 +191,7 @@ rf_tensor rf_model_call(rf_trace *t, rf_model *model, rf_tensor x, rf_mode mode)
                             model->num_inputs, model->num_outputs);
         return y;
     }
-    call_model(t, model, &x, mode, &y, "rf_model_call");
+    call_model(t, model, &x, mode, NULL, &y, "rf_model_call");
     return y;
 }
 
@@ -175,9 +214,15 @@ rf_result rf_model_apply(rf_trace *t, rf_model *model, const rf_tensor *in, uint
     return rf_model_apply_all(t, model, in, mode, out);
 }
 
-rf_result rf_model_apply_all(rf_trace *t, rf_model *model, const rf_tensor *in, rf_mode mode, rf_tensor *out)
+rf_result rf_model_apply_part(rf_trace *t, rf_model *model, const rf_tensor *in, rf_mode mode, const char *last,
+                              rf_tensor *out)
 {
     for (uint32_t i = 0; i < model->num_outputs; i++) out[i] = RF_NO_TENSOR;
-    call_model(t, model, in, mode, out, model->apply ? "rf_model_apply" : "rf_model_call");
+    call_model(t, model, in, mode, last, out, model->apply ? "rf_model_apply" : "rf_model_call");
     return rf_trace_status(t);
+}
+
+rf_result rf_model_apply_all(rf_trace *t, rf_model *model, const rf_tensor *in, rf_mode mode, rf_tensor *out)
+{
+    return rf_model_apply_part(t, model, in, mode, NULL, out);
 }

@@ -11,7 +11,7 @@
 
 /* ---- variables ---- */
 
-static void freeze_variables(rf_layer *layer)
+void rf_layer_freeze_variables(rf_layer *layer)
 {
     for (uint32_t i = 0; i < layer->num_variables; i++) layer->variables[i]->frozen = layer->frozen;
 }
@@ -32,13 +32,6 @@ void rf_layer_exchange_state(rf_layer *layer, rf_layer_state *state)
     *state = now;
 }
 
-void rf_layer_set_trainable(rf_layer *layer, bool trainable)
-{
-    if (!layer) return;
-    layer->frozen = !trainable;
-    freeze_variables(layer);
-}
-
 rf_result rf_layer_set_dtype_policy(rf_layer *layer, const rf_dtype_policy *policy)
 {
     rf_dtype type;
@@ -53,17 +46,6 @@ rf_result rf_layer_set_dtype_policy(rf_layer *layer, const rf_dtype_policy *poli
 bool rf_layer_trainable(const rf_layer *layer)
 {
     return layer && !layer->frozen;
-}
-
-rf_variable *rf_layer_variable(const rf_layer *layer, const char *name)
-{
-    for (uint32_t i = 0; layer && name && layer->name && i < layer->num_variables; i++) {
-        /* Variables are called "<layer>/<name>". */
-        const char *full = rf_variable_name(layer->variables[i]);
-        const size_t prefix = strlen(layer->name);
-        if (strlen(full) > prefix && strcmp(full + prefix + 1, name) == 0) return layer->variables[i];
-    }
-    return NULL;
 }
 
 static rf_result build_kind(rf_layer *layer, rf_strategy *strategy, const rf_tensor_desc *in, uint32_t num_in)
@@ -87,7 +69,7 @@ static rf_result build_layer(rf_model *model, rf_layer *layer, const rf_tensor_d
     if (r < 0) return r;
     layer->built = true;
     if (first && layer->compute == RF_DTYPE_INVALID) layer->compute = rf_strategy_compute(model->strategy);
-    if (first) freeze_variables(layer);
+    if (first) rf_layer_freeze_variables(layer);
     return RF_OK;
 }
 

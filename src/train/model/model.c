@@ -9,6 +9,7 @@
 #include "ops/ops.h"
 #include "trace/trace.h"
 #include "train/model/layer_graph.h"
+#include "train/model/open_shape.h"
 #include "train/optimizer/optimizer.h"
 
 /* ---- layers of a model ---- */
@@ -41,8 +42,12 @@ rf_result rf_model_adopt(rf_model *model, rf_layer *layer, const char *function)
     RF_REQUIRE(layer, "%s: layer %u is NULL", function, model->layers.count);
     RF_REQUIRE(!layer->model, "%s: layer '%s' belongs to %s model already", function, layer->name,
                layer->model == model ? "this" : "another");
-    rf_result r = RF_OK;
-    if (layer->name && name_taken(model, layer->name)) {
+    const rf_model *inner = rf_layer_model(layer);
+    rf_result r =
+        inner && rf_model_contains(inner, model)
+            ? RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "%s: the layer is a model that has this one as a layer", function)
+            : RF_OK;
+    if (r == RF_OK && layer->name && name_taken(model, layer->name)) {
         r = RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "%s: two layers are called '%s'; names are unique within a model",
                     function, layer->name);
     }
@@ -207,6 +212,7 @@ rf_result rf_model_check_alive(const rf_model *model, const char *function)
 typedef struct build_probe {
     rf_model *model;
     bool reached;
+    rf_shape outputs[RF_MAX_COMPONENTS]; /* of an example */
 } build_probe;
 
 /* Calls the model once, which creates its variables, and gives the trace up. */
@@ -214,12 +220,14 @@ static rf_result build_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, vo
 {
     build_probe *probe = user;
     RF_TRY(rf_model_apply_all(t, probe->model, in, RF_INFERENCE, out));
+    for (uint32_t i = 0; i < probe->model->num_outputs; i++)
+        probe->outputs[i] = rf_example_shape(rf_tensor_shape(t, out[i]));
     probe->reached = true;
     return RF_FAIL(RF_ERROR_CANCELLED, "rf_model_build: the model is built");
 }
 
 /* Runs that step on zeros. */
-static rf_result build_on(rf_model *model, const rf_element *element)
+static rf_result build_on(rf_model *model, const rf_element *element, rf_shape *outputs)
 {
     rf_error_record before;
     rf_error_save(&before);
@@ -235,6 +243,7 @@ static rf_result build_on(rf_model *model, const rf_element *element)
         (void)rf_error_restore(&before);
         r = RF_OK;
     }
+    memcpy(outputs, probe.outputs, sizeof(probe.outputs));
     rf_function_destroy(&function);
     return r;
 }
@@ -257,33 +266,26 @@ static rf_result check_built(const rf_model *model, const rf_tensor_desc *wanted
         const rf_tensor_desc *is = &model->inputs[i];
         RF_REQUIRE(is->dtype == wanted[i].dtype, "rf_model_build: the model was built for %s%s, not %s",
                    rf_dtype_name(is->dtype), name, rf_dtype_name(wanted[i].dtype));
-        RF_REQUIRE(rf_shape_equal(is->shape, wanted[i].shape), "rf_model_build: the model was built for %s%s, not %s",
-                   rf_shape_format(is->shape, a, sizeof(a)), name, rf_shape_format(wanted[i].shape, b, sizeof(b)));
+        RF_REQUIRE(rf_shape_equal(is->shape, wanted[i].shape) || rf_shape_fits(wanted[i].shape, is->shape),
+                   "rf_model_build: the model was built for %s%s, not %s", rf_shape_format(is->shape, a, sizeof(a)),
+                   name, rf_shape_format(wanted[i].shape, b, sizeof(b)));
     }
     return RF_OK;
 }
 
-/* `examples`: the inputs' types and shapes, without the batch. */
-static rf_result model_build(rf_model *model, const rf_tensor_desc *examples)
+/* With `size` in the place of what is open. */
+static rf_result build_for_size(rf_model *model, const rf_tensor_desc *examples, int64_t size, rf_shape *outputs)
 {
     char name[128], text[96];
     rf_element element = { .num_components = model->num_inputs };
-    RF_TRY(rf_model_check_alive(model, "rf_model_build"));
-    for (uint32_t i = 0; i < model->num_inputs; i++) {
-        const rf_shape shape = examples[i].shape;
-        RF_REQUIRE(shape.rank >= (model->apply ? 0 : 1) && shape.rank < RF_MAX_RANK && rf_shape_count(shape) > 0,
-                   "%s %s is not the shape of an example", name_input(model, i, name, sizeof(name)),
-                   rf_shape_format(shape, text, sizeof(text)));
-    }
-    if (model->built) return check_built(model, examples);
     rf_result r = RF_OK;
     for (uint32_t i = 0; r == RF_OK && i < model->num_inputs; i++) {
         rf_array *input = &element.component[i];
         /* One example per replica, so that none of them is left out of the trace. */
-        *input = (rf_array){ .dtype = examples[i].dtype, .shape = { .rank = examples[i].shape.rank + 1 } };
+        const rf_shape example = rf_shape_filled(examples[i].shape, size);
+        *input = (rf_array){ .dtype = examples[i].dtype, .shape = { .rank = example.rank + 1 } };
         input->shape.dim[0] = rf_strategy_num_replicas_in_sync(model->strategy);
-        memcpy(&input->shape.dim[1], examples[i].shape.dim,
-               (size_t)examples[i].shape.rank * sizeof(examples[i].shape.dim[0]));
+        memcpy(&input->shape.dim[1], example.dim, (size_t)example.rank * sizeof(example.dim[0]));
         const int64_t count = rf_shape_count(input->shape);
         if (count <= 0)
             r = RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "%s %s is too large", name_input(model, i, name, sizeof(name)),
@@ -291,22 +293,50 @@ static rf_result model_build(rf_model *model, const rf_tensor_desc *examples)
         else if (!(input->data = rf_calloc((size_t)count, rf_dtype_size(input->dtype))))
             r = RF_ERROR_OUT_OF_HOST_MEMORY;
     }
-    if (r == RF_OK) r = build_on(model, &element);
+    if (r == RF_OK) r = build_on(model, &element, outputs);
     for (uint32_t i = 0; i < model->num_inputs; i++) rf_free(element.component[i].data);
     return r;
 }
 
-static bool takes_indices(const rf_layer *layer)
+/* `examples`: the inputs' types and shapes, without the batch. */
+static rf_result model_build(rf_model *model, const rf_tensor_desc *examples)
 {
+    char name[128], text[96];
+    bool open = false;
+    rf_shape first[RF_MAX_COMPONENTS], other[RF_MAX_COMPONENTS];
+    RF_TRY(rf_model_check_alive(model, "rf_model_build"));
+    for (uint32_t i = 0; i < model->num_inputs; i++) {
+        const rf_shape shape = examples[i].shape;
+        RF_REQUIRE(shape.rank >= (model->apply ? 0 : 1) && shape.rank < RF_MAX_RANK &&
+                       rf_shape_count(rf_shape_filled(shape, 1)) > 0,
+                   "%s %s is not the shape of an example", name_input(model, i, name, sizeof(name)),
+                   rf_shape_format(shape, text, sizeof(text)));
+        open = open || rf_shape_is_open(shape);
+    }
+    if (model->built) return check_built(model, examples);
+    RF_TRY(build_for_size(model, examples, RF_OPEN_SIZE, first));
+    if (!open) return RF_OK;
+    RF_TRY(build_for_size(model, examples, RF_OTHER_OPEN_SIZE, other));
+    for (uint32_t i = 0; i < model->num_inputs; i++) model->inputs[i].shape = examples[i].shape;
+    for (uint32_t i = 0; i < model->num_outputs; i++) model->outputs[i].shape = rf_shape_opened(first[i], other[i]);
+    return RF_OK;
+}
+
+/* The type of the first input, where nobody says: i32 of a sequential model that begins with an embedding. */
+static rf_dtype first_dtype(const rf_model *model)
+{
+    if (model->built) return model->inputs[0].dtype;
+    if (!rf_model_is_sequential(model)) return RF_F32;
+    const rf_layer *layer = model->layers.items[0];
     while (layer->inner) layer = layer->inner;
-    return layer->kind->takes_indices;
+    if (rf_layer_model(layer)) return first_dtype(rf_layer_model(layer));
+    return layer->kind->takes_indices ? RF_I32 : RF_F32;
 }
 
 rf_result rf_model_build(rf_model *model, rf_shape input_shape)
 {
     RF_REQUIRE(model, "rf_model_build: model is NULL");
-    const bool indices = rf_model_is_sequential(model) && takes_indices(model->layers.items[0]);
-    return rf_model_build_for(model, model->built ? model->inputs[0].dtype : indices ? RF_I32 : RF_F32, input_shape);
+    return rf_model_build_for(model, first_dtype(model), input_shape);
 }
 
 rf_result rf_model_build_for(rf_model *model, rf_dtype dtype, rf_shape input_shape)
@@ -367,11 +397,30 @@ rf_result rf_model_create_from_graph(rf_strategy *strategy, const rf_model_param
 
 /* ---- what a model has ---- */
 
-static uint64_t count_params(const rf_layer *layer)
+static uint64_t count_of(const rf_variable *variable)
+{
+    return (uint64_t)rf_shape_count(rf_variable_shape(variable));
+}
+
+static bool layer_has(const rf_layer *layer, const rf_variable *variable)
+{
+    const rf_model *inner = rf_layer_model(layer);
+    layer = rf_layer_original(layer);
+    for (uint32_t i = 0; i < layer->num_variables; i++)
+        if (layer->variables[i] == variable) return true;
+    return inner && rf_model_variable_name(inner, variable);
+}
+
+/* The layer's variables, or those of the model that it applies; each once in a summary, where `counted` has a place for
+ * each variable of the model. */
+static uint64_t count_params(const rf_model *model, const rf_layer *layer, bool *counted)
 {
     uint64_t count = 0;
-    for (uint32_t i = 0; i < layer->num_variables; i++) {
-        count += (uint64_t)rf_shape_count(rf_variable_shape(layer->variables[i]));
+    for (uint32_t i = 0; i < model->tracked.count; i++) {
+        const rf_variable *variable = model->tracked.items[i].variable;
+        if (counted[i] || !layer_has(layer, variable)) continue;
+        counted[i] = true;
+        count += count_of(variable);
     }
     return count;
 }
@@ -379,19 +428,8 @@ static uint64_t count_params(const rf_layer *layer)
 uint64_t rf_model_num_params(const rf_model *model)
 {
     uint64_t count = 0;
-    for (uint32_t i = 0; model && i < model->tracked.count; i++)
-        count += (uint64_t)rf_shape_count(rf_variable_shape(model->tracked.items[i].variable));
+    for (uint32_t i = 0; model && i < model->tracked.count; i++) count += count_of(model->tracked.items[i].variable);
     return count;
-}
-
-static bool of_a_layer(const rf_model *model, const rf_variable *variable)
-{
-    for (uint32_t i = 0; i < rf_model_num_layers(model); i++) {
-        const rf_layer *layer = rf_model_layer(model, i);
-        for (uint32_t k = 0; k < layer->num_variables; k++)
-            if (layer->variables[k] == variable) return true;
-    }
-    return false;
 }
 
 rf_result rf_model_summary(const rf_model *model, char **text)
@@ -399,31 +437,38 @@ rf_result rf_model_summary(const rf_model *model, char **text)
     RF_REQUIRE(text, "rf_model_summary: text is NULL");
     *text = NULL;
     RF_REQUIRE(model, "rf_model_summary: model is NULL");
-    const uint32_t layers = rf_model_num_layers(model);
+    const uint32_t layers = rf_model_num_all_layers(model);
     rf_summary_row *rows = RF_NEW_ARRAY(rf_summary_row, (size_t)layers + model->tracked.count);
-    if (!rows) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    bool *counted = RF_NEW_ARRAY(bool, model->tracked.count);
+    if (!rows || !counted) {
+        rf_free(rows);
+        rf_free(counted);
+        return RF_ERROR_OUT_OF_HOST_MEMORY;
+    }
     uint32_t count = 0;
     for (uint32_t i = 0; i < layers; i++) {
-        const rf_layer *layer = rf_model_layer(model, i);
+        const rf_layer *layer = rf_model_any_layer(model, i);
+        const uint64_t params = count_params(model, layer, counted);
+        /* Layers of models that layers apply are within the rows of these. */
+        if (layer->model != model && params == 0 && rf_model_is_data(model)) continue;
         rows[count++] = (rf_summary_row){ .name = layer->name,
                                           .type = layer->kind->type_name,
                                           .has_output = layer->called,
                                           .output = layer->output,
-                                          .params = count_params(layer) };
+                                          .params = params };
     }
     for (uint32_t i = 0; i < model->tracked.count; i++) {
         const rf_model_variable *v = &model->tracked.items[i];
-        if (of_a_layer(model, v->variable)) continue;
-        rows[count++] = (rf_summary_row){ .name = v->name,
-                                          .type = "Variable",
-                                          .params = (uint64_t)rf_shape_count(rf_variable_shape(v->variable)) };
+        if (counted[i]) continue;
+        rows[count++] = (rf_summary_row){ .name = v->name, .type = "Variable", .params = count_of(v->variable) };
     }
     uint64_t states = 0;
     const rf_variable_list others = rf_model_state_variables(model);
-    for (uint32_t i = 0; i < others.count; i++) states += (uint64_t)rf_shape_count(rf_variable_shape(others.items[i]));
+    for (uint32_t i = 0; i < others.count; i++) states += count_of(others.items[i]);
     const char *title = rf_model_is_sequential(model) ? "sequential" : model->graph ? "functional" : "custom";
     const rf_result r = rf_summary_format(title, rows, count, states, text);
     rf_free(rows);
+    rf_free(counted);
     return r;
 }
 
@@ -457,6 +502,12 @@ static bool add_penalties(rf_trace *t, rf_regularizer reg, rf_variable *variable
     return r >= 0;
 }
 
+/* Another model's layer: its weights are among those of this one. */
+static bool uses_layer(const rf_model *model, const rf_layer *layer)
+{
+    return layer->num_variables > 0 && rf_model_variable_name(model, layer->variables[0]);
+}
+
 rf_tensor rf_model_regularization_loss(rf_trace *t, rf_model *model)
 {
     if (!t || rf_trace_status(t) < 0) return RF_NO_TENSOR;
@@ -465,10 +516,10 @@ rf_tensor rf_model_regularization_loss(rf_trace *t, rf_model *model)
         return RF_NO_TENSOR;
     }
     rf_value total = 0;
-    for (uint32_t i = 0; i < rf_model_num_layers(model); i++) {
-        const rf_layer *layer = rf_model_layer(model, i);
+    for (uint32_t i = 0; i < rf_model_num_all_layers(model); i++) {
+        const rf_layer *layer = rf_model_any_layer(model, i);
         if (!rf_layer_is_regularized(layer)) continue;
-        if (!layer->built && layer->model != model) continue; /* a layer that this model does not use */
+        if (layer->model != model && !uses_layer(model, layer)) continue;
         if (!layer->built) {
             (void)rf_trace_fail(t, RF_ERROR_INVALID_ARGUMENT,
                                 "rf_model_regularization_loss: layer '%s' has no weights yet; call the model first",

@@ -28,7 +28,8 @@ struct rf_model {
     rf_model_call_fn call;   /* with `apply` NULL: the layers in sequence */
     rf_model_apply_fn apply; /* of rf_model_create(), or that of `graph` */
     void *user;
-    rf_layer_graph *graph; /* of a functional model: how its layers are connected. Owned */
+    const rf_layer *calling; /* the layer of it, a model, that a trace is in; NULL: none */
+    rf_layer_graph *graph;   /* of a functional model: how its layers are connected. Owned */
     uint32_t num_inputs, num_outputs;
     const char *input_names[RF_MAX_COMPONENTS], *output_names[RF_MAX_COMPONENTS]; /* in `names` */
     bool built;                                                                   /* a call has gone through */
@@ -74,6 +75,10 @@ rf_result rf_model_create_from_graph(rf_strategy *strategy, const rf_model_param
 /* rf_model_apply() of all inputs and outputs, for steps of the library. */
 rf_result rf_model_apply_all(rf_trace *t, rf_model *model, const rf_tensor *in, rf_mode mode, rf_tensor *out);
 
+/* The same up to the layer `last`, by its name, whose first output at its last use is then the only one. NULL: all. */
+rf_result rf_model_apply_part(rf_trace *t, rf_model *model, const rf_tensor *in, rf_mode mode, const char *last,
+                              rf_tensor *out);
+
 /* How layers act: they train where they are called for it, in a function that trains. One rule for all of them, which
  * every call of a model and of a layer asks. */
 static inline rf_mode rf_mode_of(const rf_trace *t, rf_mode asked)
@@ -101,9 +106,16 @@ rf_result rf_model_enter_call(rf_trace *t, rf_model *model, rf_model_call_scope 
 void rf_model_leave_call(rf_trace *t, const rf_model_call_scope *scope);
 /* A layer of `model` is called in a trace. */
 rf_result rf_model_note_callee(rf_trace *t, rf_model *model);
+/* The part is the model, or one that it has as a layer, directly or through others. */
+bool rf_model_contains(const rf_model *model, const rf_model *part);
 /* Its layers, then those of the models that it calls. */
-uint32_t rf_model_num_layers(const rf_model *model);
-rf_layer *rf_model_layer(const rf_model *model, uint32_t index);
+uint32_t rf_model_num_all_layers(const rf_model *model);
+rf_layer *rf_model_any_layer(const rf_model *model, uint32_t index);
+
+/* ---- model_layer.c ---- */
+/* A layer that applies a model, once it is given one, which the layer retains. */
+rf_result rf_model_layer_new(const char *name, const char *last, rf_layer **out);
+void rf_model_layer_attach(rf_layer *layer, rf_model *model);
 
 /* One line of a summary. */
 typedef struct rf_summary_row {

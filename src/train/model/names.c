@@ -67,6 +67,42 @@ uint32_t rf_model_num_outputs(const rf_model *model)
     return model ? model->num_outputs : 0;
 }
 
+/* The input or output as it was when the model was built; zero where there is none. */
+static rf_tensor_desc find_desc(const rf_model *model, const rf_tensor_desc *descs, uint32_t count, uint32_t index)
+{
+    return model->built && index < count ? descs[index] : (rf_tensor_desc){ 0 };
+}
+
+static rf_tensor_desc input_desc(const rf_model *model, uint32_t index)
+{
+    return model ? find_desc(model, model->inputs, model->num_inputs, index) : (rf_tensor_desc){ 0 };
+}
+
+static rf_tensor_desc output_desc(const rf_model *model, uint32_t index)
+{
+    return model ? find_desc(model, model->outputs, model->num_outputs, index) : (rf_tensor_desc){ 0 };
+}
+
+rf_shape rf_model_input_shape(const rf_model *model, uint32_t index)
+{
+    return input_desc(model, index).shape;
+}
+
+rf_shape rf_model_output_shape(const rf_model *model, uint32_t index)
+{
+    return output_desc(model, index).shape;
+}
+
+rf_dtype rf_model_input_dtype(const rf_model *model, uint32_t index)
+{
+    return input_desc(model, index).dtype;
+}
+
+rf_dtype rf_model_output_dtype(const rf_model *model, uint32_t index)
+{
+    return output_desc(model, index).dtype;
+}
+
 const char *rf_model_input_name(const rf_model *model, uint32_t index)
 {
     return model && index < model->num_inputs ? model->input_names[index] : NULL;

@@ -19,14 +19,18 @@ static bool name_taken(const rf_model *model, const char *name)
     return false;
 }
 
-/* "dense/kernel", "dense/kernel_1", ... */
+/* "dense/kernel", "dense/kernel_1", ...; within a model that is a layer, "encoder/dense/kernel". */
 static char *make_name(const rf_model *model, const rf_variable *variable)
 {
-    char *name = rf_strdup(rf_variable_name(variable));
+    const rf_layer *layer = model->calling;
+    const char *inside = layer ? rf_model_variable_name(rf_layer_model(layer), variable) : NULL;
+    char *base = inside ? rf_asprintf("%s/%s", layer->name, inside) : rf_strdup(rf_variable_name(variable));
+    char *name = base ? rf_strdup(base) : NULL;
     for (uint32_t n = 1; name && name_taken(model, name); n++) {
         rf_free(name);
-        name = rf_asprintf("%s_%u", rf_variable_name(variable), n);
+        name = rf_asprintf("%s_%u", base, n);
     }
+    rf_free(base);
     return name;
 }
 
@@ -55,6 +59,13 @@ void rf_model_untrack(rf_model *model, uint32_t num_tracked, uint32_t num_callee
         rf_free(last->name);
     }
     while (model->callees.count > num_callees) rf_model_release(model->callees.items[--model->callees.count]);
+}
+
+const char *rf_model_variable_name(const rf_model *model, const rf_variable *variable)
+{
+    for (uint32_t i = 0; model && i < model->tracked.count; i++)
+        if (model->tracked.items[i].variable == variable) return model->tracked.items[i].name;
+    return NULL;
 }
 
 /* ---- how long a model lives ---- */
@@ -142,14 +153,24 @@ void rf_model_leave_call(rf_trace *t, const rf_model_call_scope *scope)
 
 /* ---- layers ---- */
 
-uint32_t rf_model_num_layers(const rf_model *model)
+bool rf_model_contains(const rf_model *model, const rf_model *part)
+{
+    if (model == part) return true;
+    for (uint32_t i = 0; i < model->layers.count; i++) {
+        const rf_model *inner = rf_layer_model(model->layers.items[i]);
+        if (inner && rf_model_contains(inner, part)) return true;
+    }
+    return false;
+}
+
+uint32_t rf_model_num_all_layers(const rf_model *model)
 {
     uint32_t count = model->layers.count;
     for (uint32_t i = 0; i < model->callees.count; i++) count += model->callees.items[i]->layers.count;
     return count;
 }
 
-rf_layer *rf_model_layer(const rf_model *model, uint32_t index)
+rf_layer *rf_model_any_layer(const rf_model *model, uint32_t index)
 {
     if (index < model->layers.count) return model->layers.items[index];
     index -= model->layers.count;

@@ -10,7 +10,7 @@ import numpy as np
 
 from .._arrays import array_out
 from .._elements import raise_failure
-from .._lib import callback, check, ffi, lib, take_raised
+from .._lib import UnsupportedError, callback, check, ffi, lib, take_raised
 from .._trace import tensors
 from ..data import Dataset
 from . import losses, metrics, optimizers
@@ -209,6 +209,9 @@ class Trainer:
         stops before the next batch and raises KeyboardInterrupt; the model stays as it is then.
         """
         self._want_compiled("fit")
+        if not self.strategy.can_fit:
+            raise UnsupportedError("fit() does not train with parameter servers; schedule steps "
+                                   "with rf.distribute.ClusterCoordinator")
         train, held_out = self._train_data(x, y, batch_size, validation_split, shuffle,
                                            sample_weight)
         validation = held_out if validation_data is None else self._validation_data(

@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Sequence, Tuple
+from typing import TYPE_CHECKING, Any, Dict, List, Tuple
 
 from .._arrays import shape_in
 from .._lib import check, create, ffi, lib
-from ._layer import InputLayer, KerasTensor, Layer, as_list, current_scope
+from ._layer import InputLayer, KerasTensor, Layer, as_list
 
 if TYPE_CHECKING:
     from .models import Model
@@ -41,19 +41,11 @@ class Graph:
         self.calls = [found[serial] for serial in sorted(found)
                       if isinstance(found[serial].layer, Layer)]
 
-    def placed_layers(self) -> Iterator[Tuple[Tuple[str, ...], Layer]]:
-        """The layers, each once, below the names of the models that were called first."""
-        seen: List[int] = []
-        for call in self.calls:
-            layer = call.layer
-            if isinstance(layer, Layer) and id(layer) not in seen:
-                seen.append(id(layer))
-                yield call.scope, layer
-
     @property
     def layers(self) -> List[Layer]:
         """The layers, each once."""
-        return [layer for _, layer in self.placed_layers()]
+        return list(dict.fromkeys(call.layer for call in self.calls
+                                  if isinstance(call.layer, Layer)))
 
     def _names_of_layers(self) -> List[str]:
         """Several outputs are called after their layers, where that tells them apart."""
@@ -71,17 +63,15 @@ class Graph:
             text = ffi.NULL if name is None else ffi.new("char[]", name.encode())
             symbols[tensor.serial, 0] = lib.rf_model_builder_input(
                 builder, entry.dtype.code, shape_in(entry.shape), text)  # type: ignore[union-attr]
-        scopes: Tuple[str, ...] = ()
+        pointers: Dict[int, Any] = {}
         try:
             for call in self.calls:
-                scopes = _move(builder, scopes, call.scope)
-                self._call(builder, model, call, symbols)
+                self._call(builder, model, call, symbols, pointers)
         except Exception:
             lib.rf_model_builder_destroy(ffi.new("rf_model_builder **", builder))
             for layer in self.layers:
-                layer._lose()
+                layer._lose(model)
             raise
-        _move(builder, scopes, ())
         outputs = ffi.new("rf_symbol[]", [symbols[t.serial, t.index] for t in self.outputs])
         names, keep = ffi.NULL, []
         given = self.output_names or self._names_of_layers()
@@ -93,15 +83,17 @@ class Graph:
                                              len(self.outputs), names, out)
         if result < 0:
             for layer in self.layers:
-                layer._lose()
+                layer._lose(model)
         check(result)
         return out[0]
 
     def _call(self, builder: Any, model: Model, call: KerasTensor,
-              symbols: Dict[Tuple[int, int], Any]) -> None:
+              symbols: Dict[Tuple[int, int], Any], pointers: Dict[int, Any]) -> None:
         layer = call.layer
         assert isinstance(layer, Layer)
-        pointer = layer._pointer if layer._owner is model else layer._take(model)
+        if id(layer) not in pointers:
+            pointers[id(layer)] = layer._lend(model)
+        pointer = pointers[id(layer)]
         inputs = ffi.new("rf_symbol[]", [symbols[t.serial, t.index] for t in call.inputs])
         mask = ffi.new("rf_symbol *")[0] if call.mask is None \
             else symbols[call.mask.serial, call.mask.index]
@@ -112,29 +104,3 @@ class Graph:
                                          count))
         for i in range(count):
             symbols[call.serial, i] = ffi.new("rf_symbol *", out[i])[0]
-
-    def replay(self, tensors: Sequence[KerasTensor]) -> List[KerasTensor]:
-        """The same calls on other inputs, as a part of another graph."""
-        if len(tensors) != len(self.inputs):
-            raise ValueError(f"{self.name}: {len(tensors)} inputs, not {len(self.inputs)}")
-        made: Dict[Tuple[int, int], KerasTensor] = {
-            (old.serial, 0): new for old, new in zip(self.inputs, tensors)}
-        for call in self.calls:
-            mask = None if call.mask is None else made[call.mask.serial, call.mask.index]
-            fresh = KerasTensor(call.layer, [made[t.serial, t.index] for t in call.inputs], mask,
-                                current_scope() + call.scope)
-            for i in range(call.layer._num_outputs):  # type: ignore[union-attr]
-                made[call.serial, i] = fresh.output(i)
-        return [made[t.serial, t.index] for t in self.outputs]
-
-
-def _move(builder: Any, old: Tuple[str, ...], new: Tuple[str, ...]) -> Tuple[str, ...]:
-    """Leaves and enters scopes of the builder."""
-    common = 0
-    while common < min(len(old), len(new)) and old[common] == new[common]:
-        common += 1
-    for _ in old[common:]:
-        check(lib.rf_model_builder_leave_scope(builder))
-    for name in new[common:]:
-        check(lib.rf_model_builder_enter_scope(builder, name.encode()))
-    return new

@@ -12,10 +12,10 @@ from typing import (TYPE_CHECKING, Any, Callable, ClassVar, Dict, Iterator, List
                     Sequence, Tuple)
 from typing import Union
 
-from .._arrays import dtype as element_type, shape_in
+from .._arrays import dtype as element_type, shape_in, shape_out
 from .._lib import callback, check, create, ffi, lib
 from .._trace import Trace, current, optional, tensors
-from ._params import Configured, convert, fill, find, named, zero_or
+from ._params import Configured, convert, fill, named, zero_or
 
 if TYPE_CHECKING:
     from .._variable import Variable
@@ -37,11 +37,13 @@ class KerasTensor:
     """A tensor of a functional model that is being described."""
 
     def __init__(self, layer: Union[Layer, InputLayer], inputs: Sequence[KerasTensor] = (),
-                 mask: Optional[KerasTensor] = None, scope: Tuple[str, ...] = ()) -> None:
+                 mask: Optional[KerasTensor] = None) -> None:
         self.layer = layer
         self.inputs = list(inputs)
         self.mask = mask
-        self.scope = scope
+        # Shapes and types of all outputs, once somebody asks.
+        self.known: Optional[List[Tuple[Tuple[int, ...], Any]]] = None
+        self.travels: Optional[KerasTensor] = None  # the mask of its steps, for layers behind it
         self.serial = next(_serial)
         self.results: List[KerasTensor] = [self]
 
@@ -52,6 +54,29 @@ class KerasTensor:
             other.__dict__.update(self.__dict__)
             self.results.append(other)
         return self.results[index]
+
+    @property
+    def shape(self) -> Tuple[Optional[int], ...]:
+        """Dimensions; None is the batch, or left open. A layer like the call's is tried, once."""
+        return (None,) + tuple(None if n == -1 else n for n in self._signature()[0])
+
+    @property
+    def ndim(self) -> int:
+        """The number of dimensions, with that of the batch."""
+        return len(self.shape)
+
+    @property
+    def dtype(self) -> Any:
+        """Element type."""
+        return self._signature()[1]
+
+    def _signature(self) -> Tuple[Tuple[int, ...], Any]:
+        if isinstance(self.layer, InputLayer):
+            return self.layer.shape, self.layer.dtype
+        call = self.results[0]
+        if call.known is None:
+            call.known = _try_layer(call)
+        return call.known[self.index]
 
     @property
     def index(self) -> int:
@@ -86,34 +111,33 @@ class KerasTensor:
         return f"<KerasTensor of {self.layer.name or type(self.layer).__name__}>"
 
 
-def current_scope() -> Tuple[str, ...]:
-    """The names of the models that are being described as parts of others."""
-    found: Tuple[str, ...] = getattr(_local, "scope", ())
-    return found
-
-
-@contextlib.contextmanager
-def enter_scope(name: str) -> Iterator[None]:
-    """Calls that are recorded inside have this name above theirs."""
-    outer = current_scope()
-    _local.scope = outer + (name,)
-    try:
-        yield
-    finally:
-        _local.scope = outer
+def _try_layer(call: KerasTensor) -> List[Tuple[Tuple[int, ...], Any]]:
+    """Shapes and types of what a call gives, of another layer with the same settings."""
+    from .models import Functional
+    inputs = [Input(shape, dtype) for shape, dtype in (x._signature() for x in call.inputs)]
+    mask = None if call.mask is None else Input(*call.mask._signature())
+    assert isinstance(call.layer, Layer)
+    made = as_list(call.layer._twin()._record(list(inputs), mask))
+    model = Functional(inputs + ([] if mask is None else [mask]), made)
+    return [(shape_out(lib.rf_model_output_shape(model.pointer, i)),
+             element_type(lib.rf_model_output_dtype(model.pointer, i)))
+            for i in range(len(made))]
 
 
 class InputLayer:
     """An input of a functional model, or the first entry of a Sequential."""
 
-    def __init__(self, shape: Sequence[int], dtype: Any = None, name: Optional[str] = None) -> None:
-        self.shape = tuple(int(n) for n in shape)
+    def __init__(self, shape: Sequence[Optional[int]], dtype: Any = None,
+                 name: Optional[str] = None) -> None:
+        self.shape = tuple(-1 if n is None else int(n) for n in shape)
         self.dtype = element_type(dtype or "float32")
         self.name = name
 
 
-def Input(shape: Sequence[int], dtype: Any = None, name: Optional[str] = None) -> KerasTensor:
-    """An input of a functional model: ``shape`` is that of an example, without the batch."""
+def Input(shape: Sequence[Optional[int]], dtype: Any = None,
+          name: Optional[str] = None) -> KerasTensor:
+    """An input of a functional model: ``shape`` is that of an example, without the batch. None is
+    a size that is left open."""
     return KerasTensor(InputLayer(shape, dtype, name))
 
 
@@ -162,7 +186,7 @@ def parts_of(thing: Any, kinds: Any) -> List[Any]:
     each once, in the order in which the attributes were set."""
     found: List[Any] = []
     for name, value in vars(thing).items():
-        if name not in ("_config", "_fields", "_owner", "_shares"):
+        if name not in ("_config", "_fields", "_owner", "_shares", "_as_layer"):
             for part in as_list(value):
                 if isinstance(part, kinds) and not any(part is other for other in found):
                     found.append(part)
@@ -195,6 +219,8 @@ class Layer(Configured):
     _base_name: ClassVar[Optional[str]] = None
     _dtype: ClassVar[str] = "float32"
     _num_outputs = 1
+    # Of a mask that travels with the input: "takes" it, "passes" it on, "drops" or "refuses" it.
+    _masks: ClassVar[str] = "drops"
 
     def __init__(self, *, name: Optional[str] = None, trainable: bool = True,
                  dtype: Optional[str] = None, input_shape: Optional[Sequence[int]] = None) -> None:
@@ -215,6 +241,12 @@ class Layer(Configured):
         self._added: List[Variable] = []
         self.built = False
 
+    def _twin(self) -> Any:
+        """Another layer with the same settings."""
+        return type(self).from_config({
+            key: value._twin() if isinstance(value, Layer) else value
+            for key, value in self._config.items()})
+
     # -- making it --
 
     def _set_before_use(self, field: str, value: Any) -> None:
@@ -233,21 +265,22 @@ class Layer(Configured):
             if self._policy is not None:
                 from .mixed_precision import Policy
                 check(lib.rf_layer_set_dtype_policy(self._pointer, Policy(self._policy).to_c()))
-            lib.rf_layer_set_trainable(self._pointer, self._trainable)
+            if self.name is not None:
+                check(lib.rf_layer_set_name(self._pointer, self.name.encode()))
+            if not self._trainable:
+                lib.rf_layer_set_trainable(self._pointer, False)
         return self._pointer
 
     def _make_known(self, function_name: str, spec: Union[str, Tuple[str, ...]]) -> Any:
         function = getattr(lib, function_name)
         owner, keep = type(self).__name__, self._kept
         if isinstance(spec, str):
-            values = dict(self._fields)
-            if self._given_name is not None and find(ffi.typeof(spec), "name"):
-                values["name"] = self._given_name
-            return create(function, "rf_layer", fill(spec, values, keep, owner, self._defaults))
+            return create(function, "rf_layer",
+                          fill(spec, self._fields, keep, owner, self._defaults))
         arguments: List[Any] = []
         for argument, kind in zip(spec, ffi.typeof(function).args):
             name = argument.lstrip("!")
-            value = self._given_name if name == "name" else self._fields.get(name)
+            value = self._fields.get(name)
             value = zero_or(kind, owner, name, value, self._defaults.get(name))
             if isinstance(value, Layer):
                 value = value._inner(self, name == getattr(self, "_shared", None))
@@ -277,11 +310,6 @@ class Layer(Configured):
         params = ffi.new("rf_custom_layer_params *")
         kind = ffi.new("char[]", type(self).__name__.encode())
         params.type = kind
-        if self.name is not None:
-            # The library puts the names of models above it itself.
-            name = ffi.new("char[]", self.name.rpartition("/")[2].encode())
-            self._kept.append(name)
-            params.name = name
         params.num_inputs = getattr(self, "_num_inputs", 1)
         params.num_outputs = self._num_outputs
         params.call = _on_custom_call
@@ -290,19 +318,26 @@ class Layer(Configured):
         self._kept += [kind, user]
         return create(lib.rf_layer_custom, "rf_layer", params)
 
+    def _lend(self, owner: Model) -> Any:
+        """The library's layer for a model: to the second one it gives one that shares it."""
+        if self._taken and self._owner is not None:
+            return create(lib.rf_layer_share, "rf_layer", self._pointer)
+        return self._take(owner)
+
     def _take(self, owner: Model) -> Any:
         """Gives the layer to a model."""
         if self._taken:
             raise ValueError(f"layer {self.name or type(self).__name__!r} belongs to another "
-                             "model; make a layer for each model")
+                             "layer; make one for each place")
         pointer = self._make()
         self._taken = True
         self._owner = owner
         return pointer
 
-    def _lose(self) -> None:
+    def _lose(self, owner: Model) -> None:
         """After a model could not be made: its layers are gone, too."""
-        self._pointer, self._owner, self._taken = None, None, False
+        if self._owner is owner:
+            self._pointer, self._owner, self._taken = None, None, False
 
     def __del__(self) -> None:
         if getattr(self, "_pointer", None) is not None and not self._taken:
@@ -337,10 +372,26 @@ class Layer(Configured):
                                 "model that is being described")
         if self._c is None:
             self._num_inputs = len(given)
-        first = KerasTensor(self, given, mask, current_scope())
-        if self._num_outputs == 1:
-            return first
-        return [first.output(i) for i in range(self._num_outputs)]
+        travels = self._travelling(given)
+        first = KerasTensor(self, given, travels if mask is None and self._masks == "takes"
+                            else mask)
+        made = [first.output(i) for i in range(self._num_outputs)]
+        first.travels = self._passed_on(given, travels if mask is None else mask)
+        return first if len(made) == 1 else made
+
+    def _travelling(self, given: List[KerasTensor]) -> Optional[KerasTensor]:
+        """The mask that came with the inputs."""
+        found = next((x.travels for x in given if x.travels is not None), None)
+        if found is not None and self._masks == "refuses":
+            raise ValueError(f"{type(self).__name__}: the input has a mask (mask_zero), which the "
+                             "layer would not heed; leave out mask_zero, or pool behind a layer "
+                             "that takes masks")
+        return found
+
+    def _passed_on(self, given: List[KerasTensor],
+                   mask: Optional[KerasTensor]) -> Optional[KerasTensor]:
+        """The mask that goes on with the output."""
+        return mask if self._masks != "drops" else None
 
     def _apply(self, model: Model, given: List[Any], training: bool, mask: Any) -> Any:
         trace = current()

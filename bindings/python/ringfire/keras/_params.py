@@ -17,6 +17,7 @@ from .._lib import ffi
 # Names of Keras for fields that the library calls otherwise. A "!" is the opposite of a field.
 RENAMED: Dict[str, str] = {
     "use_bias": "!no_bias",
+    "use_output_bias": "!no_output_bias",
     "center": "!no_center",
     "scale": "!no_scale",
     "unit_forget_bias": "!no_unit_forget_bias",
@@ -104,7 +105,7 @@ def convert(kind: Any, value: Any, argument: str, keep: List[Any]) -> Any:
         keep.append(ffi.new("char[]", str(value).encode()))
         return keep[-1]
     if kind.kind == "pointer" and kind.item.kind == "primitive":
-        numbers = [int(v) for v in value]
+        numbers = [value] if isinstance(value, int) else [int(v) for v in value]
         keep.append(ffi.new(f"{kind.item.cname.replace(' const', '')}[]", numbers))
         return keep[-1]
     target = kind.item if kind.kind == "pointer" else kind

@@ -15,6 +15,7 @@ import numpy as np
 from .._arrays import array_in, as_dense
 from ..data import Dataset
 from ._layer import Input, InputLayer, KerasTensor, Layer
+from ._params import Configured, fill
 from .initializers import InitializerLike
 from .regularizers import RegularizerLike
 
@@ -33,15 +34,17 @@ __all__ = [
     "Input", "InputLayer", "KerasTensor", "LSTM", "Lambda", "Layer", "LayerNormalization",
     "LeakyReLU", "MaxPool1D", "MaxPool2D", "MaxPooling1D", "MaxPooling2D", "Maximum", "Minimum",
     "MultiHeadAttention", "Multiply", "Normalization", "NotEqual", "PReLU", "PositionEmbedding",
-    "RMSNormalization", "ReLU", "Reshape", "SeparableConv2D", "SimpleRNN", "SinePositionEncoding",
-    "Softmax", "SpatialDropout1D", "SpatialDropout2D", "Subtract", "TimeDistributed",
-    "UpSampling2D", "ZeroPadding1D", "ZeroPadding2D",
+    "RMSNormalization", "ReLU", "Rescaling", "Reshape", "RotaryScaling", "SelectStep",
+    "SeparableConv2D", "SimpleRNN", "SinePositionEncoding", "Softmax", "SpatialDropout1D",
+    "SpatialDropout2D", "Subtract", "TimeDistributed", "UpSampling2D", "ZeroPadding1D",
+    "ZeroPadding2D",
 ]
 
 
 class Dense(Layer):
     """Fully connected: [n, in] -> [n, units]."""
 
+    _masks = "passes"
     _c = ("rf_layer_dense", "rf_dense_params")
 
     def __init__(self, units: int, activation: ActivationLike = None, use_bias: bool = True,
@@ -135,15 +138,28 @@ class SeparableConv2D(Layer):
 
 
 class Embedding(Layer):
-    """Rows of a table: i32 [n, ...] -> [n, ..., output_dim]."""
+    """Rows of a table: i32 [n, ...] -> [n, ..., output_dim].
+
+    With ``mask_zero``, in a functional model or a Sequential that begins with an Input, 0 pads: a
+    mask travels with the result, to the recurrent and attention layers behind it.
+    """
 
     _c = ("rf_layer_embedding", "rf_embedding_params")
     _dtype = "int32"
 
     def __init__(self, input_dim: int, output_dim: int,
                  embeddings_initializer: InitializerLike = "uniform",
-                 embeddings_regularizer: RegularizerLike = None, **options: Any) -> None:
+                 embeddings_regularizer: RegularizerLike = None, mask_zero: bool = False,
+                 **options: Any) -> None:
         super().__init__(**options)
+        self._mask_zero = self._fields.pop("mask_zero")
+
+    def _passed_on(self, given: List[KerasTensor],
+                   mask: Optional[KerasTensor]) -> Optional[KerasTensor]:
+        if not self._mask_zero:
+            return None
+        made: KerasTensor = NotEqual(0)(given[0])
+        return made
 
 
 class EmbeddingHead(Layer):
@@ -152,11 +168,17 @@ class EmbeddingHead(Layer):
     ``embedding`` is a layer of the same model, which is called first.
     """
 
+    _masks = "passes"
     _c = ("rf_layer_embedding_head", ("embedding", "!use_bias", "name"))
     _shared = "embedding"
 
     def __init__(self, embedding: Embedding, use_bias: bool = True, **options: Any) -> None:
         super().__init__(**options)
+        self._columns = int(embedding._config["input_dim"])
+
+    def _twin(self) -> Dense:
+        """Without the table, which only a model that calls the embedding has."""
+        return Dense(self._columns)
 
 
 class BatchNormalization(Layer):
@@ -166,6 +188,7 @@ class BatchNormalization(Layer):
     consecutive examples. Either makes results independent of how a batch is split.
     """
 
+    _masks = "passes"
     _c = ("rf_layer_batch_norm", "rf_batch_norm_params")
 
     def __init__(self, axis: int = -1, momentum: float = 0.99, epsilon: float = 1e-3,
@@ -229,6 +252,7 @@ class Normalization(Layer):
 class LayerNormalization(Layer):
     """Normalizes along the last axis."""
 
+    _masks = "passes"
     _c = ("rf_layer_layer_norm", "rf_layer_norm_params")
 
     def __init__(self, epsilon: float = 1e-3, center: bool = True, scale: bool = True,
@@ -238,12 +262,16 @@ class LayerNormalization(Layer):
 
 
 class RMSNormalization(Layer):
-    """Divides by the root of the mean of squares along the last axis."""
+    """Divides by the root of the mean of squares along the last axis.
 
+    ``unit_offset``: the scale is 1 + gamma."""
+
+    _masks = "passes"
     _c = ("rf_layer_rms_norm", "rf_rms_norm_params")
 
     def __init__(self, epsilon: float = 1e-6, scale: bool = True,
-                 gamma_initializer: InitializerLike = "ones", **options: Any) -> None:
+                 gamma_initializer: InitializerLike = None, unit_offset: bool = False,
+                 **options: Any) -> None:
         super().__init__(**options)
 
 
@@ -316,12 +344,14 @@ class GlobalMaxPooling2D(Layer):
 class GlobalAveragePooling1D(Layer):
     """Mean over all steps: [n, steps, c] -> [n, c]."""
 
+    _masks = "refuses"
     _c = ("rf_layer_global_avg_pool1d", ())
 
 
 class GlobalMaxPooling1D(Layer):
     """Maximum over all steps: [n, steps, c] -> [n, c]."""
 
+    _masks = "refuses"
     _c = ("rf_layer_global_max_pool1d", ())
 
 
@@ -343,6 +373,7 @@ class Reshape(Layer):
 class Activation(Layer):
     """An activation by its name."""
 
+    _masks = "passes"
     _c = ("rf_layer_activation", ("activation",))
 
     def __init__(self, activation: ActivationLike, **options: Any) -> None:
@@ -352,6 +383,7 @@ class Activation(Layer):
 class ReLU(Layer):
     """max(x, 0)."""
 
+    _masks = "passes"
     _c = ("rf_layer_activation", ("activation",))
     _base_name = "activation"
 
@@ -363,6 +395,7 @@ class ReLU(Layer):
 class Softmax(Layer):
     """Softmax along the last axis."""
 
+    _masks = "passes"
     _c = ("rf_layer_activation", ("activation",))
     _base_name = "activation"
 
@@ -374,6 +407,7 @@ class Softmax(Layer):
 class LeakyReLU(Layer):
     """x for x > 0, ``negative_slope`` * x otherwise."""
 
+    _masks = "passes"
     _c = ("rf_layer_leaky_relu", ("negative_slope",))
 
     def __init__(self, negative_slope: float = 0.3, **options: Any) -> None:
@@ -383,6 +417,7 @@ class LeakyReLU(Layer):
 class PReLU(Layer):
     """A leaky ReLU whose slopes are trained; they are the same along ``shared_axes``."""
 
+    _masks = "passes"
     _c = ("rf_layer_prelu", "rf_prelu_params")
 
     def __init__(self, alpha_initializer: InitializerLike = "zeros",
@@ -393,9 +428,28 @@ class PReLU(Layer):
             self._fields["num_shared_axes"] = len(shared_axes)
 
 
+class Rescaling(Layer):
+    """x * scale + offset."""
+
+    _c = ("rf_layer_rescaling", ("scale", "offset"))
+
+    def __init__(self, scale: float, offset: float = 0.0, **options: Any) -> None:
+        super().__init__(**options)
+
+
+class SelectStep(Layer):
+    """One step of each sequence: [n, steps, ...] -> [n, ...]; -1 is the last one."""
+
+    _c = ("rf_layer_select_step", ("step",))
+
+    def __init__(self, step: int, **options: Any) -> None:
+        super().__init__(**options)
+
+
 class Dropout(Layer):
     """In training sets elements to zero with probability ``rate``. ``seed`` 0: the strategy's."""
 
+    _masks = "passes"
     _c = ("rf_layer_dropout", ("rate", "seed"))
 
     def __init__(self, rate: float, seed: int = 0, **options: Any) -> None:
@@ -405,6 +459,7 @@ class Dropout(Layer):
 class SpatialDropout1D(Layer):
     """Dropout of whole channels of a sequence."""
 
+    _masks = "passes"
     _c = ("rf_layer_spatial_dropout1d", ("rate", "seed"))
 
     def __init__(self, rate: float, seed: int = 0, **options: Any) -> None:
@@ -423,6 +478,7 @@ class SpatialDropout2D(Layer):
 class GaussianNoise(Layer):
     """In training adds normally distributed numbers of deviation ``stddev``."""
 
+    _masks = "passes"
     _c = ("rf_layer_gaussian_noise", ("stddev", "seed"))
 
     def __init__(self, stddev: float, seed: int = 0, **options: Any) -> None:
@@ -432,6 +488,7 @@ class GaussianNoise(Layer):
 class GaussianDropout(Layer):
     """In training multiplies by normally distributed numbers of mean 1."""
 
+    _masks = "passes"
     _c = ("rf_layer_gaussian_dropout", ("rate", "seed"))
 
     def __init__(self, rate: float, seed: int = 0, **options: Any) -> None:
@@ -487,36 +544,42 @@ class Lambda(Layer):
 class Add(Layer):
     """Sum of all inputs."""
 
+    _masks = "passes"
     _c = ("rf_layer_add", ())
 
 
 class Subtract(Layer):
     """The first input less the second."""
 
+    _masks = "passes"
     _c = ("rf_layer_subtract", ())
 
 
 class Multiply(Layer):
     """Product of all inputs."""
 
+    _masks = "passes"
     _c = ("rf_layer_multiply", ())
 
 
 class Average(Layer):
     """Mean of all inputs."""
 
+    _masks = "passes"
     _c = ("rf_layer_average", ())
 
 
 class Maximum(Layer):
     """The largest of all inputs, element by element."""
 
+    _masks = "passes"
     _c = ("rf_layer_maximum", ())
 
 
 class Minimum(Layer):
     """The smallest of all inputs, element by element."""
 
+    _masks = "passes"
     _c = ("rf_layer_minimum", ())
 
 
@@ -542,6 +605,7 @@ class NotEqual(Layer):
 # ---- sequences ----
 
 class _Recurrent(Layer):
+    _masks = "takes"
     _c = ("rf_layer_rnn", "rf_rnn_layer_params")
     _states = 1
 
@@ -550,6 +614,10 @@ class _Recurrent(Layer):
         self._num_outputs = 1 + (self._states if return_state else 0)
         self._fields.pop("return_state", None)
         self._fields["kind"] = type(self).__name__.lower().replace("simplernn", "simple")
+
+    def _passed_on(self, given: List[KerasTensor],
+                   mask: Optional[KerasTensor]) -> Optional[KerasTensor]:
+        return mask if self._fields.get("return_sequences") else None
 
 
 class SimpleRNN(_Recurrent):
@@ -600,20 +668,39 @@ class Bidirectional(Layer):
     ``merge_mode`` is "concat", "sum", "mul" or "ave".
     """
 
+    _masks = "takes"
     _c = ("rf_layer_bidirectional", ("layer", "merge_mode", "name"))
 
     def __init__(self, layer: Layer, merge_mode: str = "concat", **options: Any) -> None:
         super().__init__(**options)
         self._num_outputs = 1 + 2 * (layer._num_outputs - 1)
 
+    def _passed_on(self, given: List[KerasTensor],
+                   mask: Optional[KerasTensor]) -> Optional[KerasTensor]:
+        inner: Layer = self._fields["layer"]
+        return inner._passed_on(given, mask)
+
 
 class TimeDistributed(Layer):
     """Applies a layer to each step, with the same weights: [n, steps, ...] -> [n, steps, ...]."""
 
+    _masks = "takes"
     _c = ("rf_layer_time_distributed", ("layer", "name"))
 
     def __init__(self, layer: Layer, **options: Any) -> None:
         super().__init__(**options)
+
+
+class RotaryScaling(Configured):
+    """How angles of rotary positions are scaled: "linear", "dynamic" or "llama3"."""
+
+    def __init__(self, scaling: str, factor: float, original_length: int = 0,
+                 low_frequency_factor: float = 0.0, high_frequency_factor: float = 0.0) -> None:
+        pass
+
+    def to_c(self, keep: List[Any]) -> Any:
+        """The library's ``rf_rotary_params *``."""
+        return fill("rf_rotary_params", self._config, keep, "RotaryScaling", self._defaults)
 
 
 class MultiHeadAttention(Layer):
@@ -621,9 +708,12 @@ class MultiHeadAttention(Layer):
 
     ``causal`` (or ``use_causal_mask`` of the first call): each query attends to the keys up to its
     place. ``num_key_value_heads``: heads of keys and values, each for several of queries.
-    ``rotary_base`` turns queries and keys by their places.
+    ``rotary_base`` turns queries and keys by their places, at angles that ``rotary``, a
+    RotaryScaling, may change. ``window``: each query attends to so many keys at most.
+    ``query_key_norm``: an epsilon of norms of each head. ``softcap`` bends scores.
     """
 
+    _masks = "takes"
     _c = ("rf_layer_multi_head_attention", "rf_multi_head_attention_params")
 
     def __init__(self, num_heads: int, key_dim: int, value_dim: Optional[int] = None,
@@ -631,7 +721,10 @@ class MultiHeadAttention(Layer):
                  output_shape: Optional[int] = None,
                  kernel_initializer: InitializerLike = "glorot_uniform", seed: int = 0,
                  causal: bool = False, num_key_value_heads: Optional[int] = None,
-                 rotary_base: float = 0.0, **options: Any) -> None:
+                 rotary_base: float = 0.0, scale: float = 0.0, window: int = 0,
+                 softcap: float = 0.0, query_key_norm: float = 0.0,
+                 use_output_bias: bool = True, rotary: Optional[RotaryScaling] = None,
+                 **options: Any) -> None:
         super().__init__(**options)
 
     def __call__(self, query: Any, value: Any = None, key: Any = None,  # type: ignore[override]
@@ -643,10 +736,19 @@ class MultiHeadAttention(Layer):
         inputs = [tensor for tensor in (query, value, key) if tensor is not None]
         return super().__call__(inputs, training=training, mask=attention_mask)
 
+    def _travelling(self, given: List[KerasTensor]) -> Optional[KerasTensor]:
+        """That of the keys."""
+        return given[min(1, len(given) - 1)].travels
+
+    def _passed_on(self, given: List[KerasTensor],
+                   mask: Optional[KerasTensor]) -> Optional[KerasTensor]:
+        return given[0].travels
+
 
 class PositionEmbedding(Layer):
     """Adds a learned vector for each place: [n, t, d] with t up to ``sequence_length``."""
 
+    _masks = "passes"
     _c = ("rf_layer_position_embedding", ("sequence_length", "initializer", "name"))
 
     def __init__(self, sequence_length: int, initializer: InitializerLike = "glorot_uniform",
@@ -657,6 +759,7 @@ class PositionEmbedding(Layer):
 class SinePositionEncoding(Layer):
     """Adds sines and cosines of each place: [n, t, d]."""
 
+    _masks = "passes"
     _c = ("rf_layer_sine_position_encoding", ("max_wavelength",))
 
     def __init__(self, max_wavelength: float = 10000, **options: Any) -> None:

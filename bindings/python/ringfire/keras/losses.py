@@ -49,19 +49,29 @@ class Loss(Configured):
         """In a step: the loss of these predictions."""
         trace = trace_of(type(self).__name__, y_true, y_pred)
         plain = sample_weight is None and self.reduction in (Reduction.NONE, Reduction.SUM)
+        keep: List[Any] = []
         losses: Tensor = trace.made(lib.rf_loss_call(
-            trace.pointer, self.to_c([], self.reduction if plain else Reduction.NONE),
+            trace.pointer, self.to_c(keep, self.reduction if plain else Reduction.NONE),
             trace.take(y_true, "y_true"), trace.take(y_pred, "y_pred")))
-        return losses if plain else self._reduced(trace, losses, sample_weight)
+        return losses if plain else self._reduced(trace, losses, y_true, sample_weight)
 
-    def _reduced(self, trace: Trace, losses: Tensor, weight: Any) -> Tensor:
+    def _counts(self, trace: Trace, losses: Tensor, labels: Any) -> Optional[Tensor]:
+        """1 where the label counts, like the losses; None where all do."""
+        return None
+
+    def _reduced(self, trace: Trace, losses: Tensor, labels: Any, weight: Any) -> Tensor:
         if self.reduction in (Reduction.NONE, Reduction.SUM):
-            factor = Tensor(trace, trace.take(weight, "sample_weight"))
-            for _ in range(losses.ndim - factor.ndim):
-                factor = trace.made(lib.rf_expand_dims(trace.pointer, factor.handle, -1))
-            weighted = trace.made(lib.rf_multiply(trace.pointer, losses.handle, factor.handle))
+            weighted = _weigh(trace, losses, weight)
             return weighted if self.reduction == Reduction.NONE else trace.made(
                 lib.rf_reduce_sum(trace.pointer, weighted.handle, ffi.NULL, 0, lib.RF_DROP_DIMS))
+        counts = self._counts(trace, losses, labels)
+        if counts is not None:
+            if weight is not None and self.reduction == Reduction.MEAN_WITH_SAMPLE_WEIGHT:
+                counts = _weigh(trace, counts, weight)
+            elif weight is not None:
+                losses = _weigh(trace, losses, weight)
+            return trace.made(lib.rf_compute_weighted_loss(trace.pointer, losses.handle,
+                                                           counts.handle))
         if self.reduction == Reduction.MEAN_WITH_SAMPLE_WEIGHT and weight is not None:
             return trace.made(lib.rf_compute_weighted_loss(
                 trace.pointer, losses.handle, trace.take(weight, "sample_weight")))
@@ -70,14 +80,35 @@ class Loss(Configured):
         return trace.made(lib.rf_compute_average_loss(trace.pointer, losses.handle, params))
 
 
+def _weigh(trace: Trace, values: Tensor, weight: Any) -> Tensor:
+    factor = Tensor(trace, trace.take(weight, "sample_weight"))
+    for _ in range(values.ndim - factor.ndim):
+        factor = trace.made(lib.rf_expand_dims(trace.pointer, factor.handle, -1))
+    return trace.made(lib.rf_multiply(trace.pointer, values.handle, factor.handle))
+
+
 class SparseCategoricalCrossentropy(Loss):
-    """Crossentropy of class numbers."""
+    """Crossentropy of class numbers.
+
+    Where the label is ``ignore_class``, such as -100, the loss is 0 and has no gradient, and means
+    are over the other labels.
+    """
 
     _kind = "sparse_categorical_crossentropy"
 
-    def __init__(self, from_logits: bool = False, reduction: str = Reduction.AUTO,
-                 name: Optional[str] = None) -> None:
+    def __init__(self, from_logits: bool = False, ignore_class: Optional[int] = None,
+                 reduction: str = Reduction.AUTO, name: Optional[str] = None) -> None:
         super().__init__(reduction, name)
+
+    def _counts(self, trace: Trace, losses: Tensor, labels: Any) -> Optional[Tensor]:
+        ignored = self._config["ignore_class"]
+        if ignored is None:
+            return None
+        numbers = Tensor(trace, trace.take(labels, "y_true"))
+        if numbers.ndim > losses.ndim:
+            numbers = trace.made(lib.rf_squeeze(trace.pointer, numbers.handle, -1))
+        counts: Tensor = numbers != ignored
+        return counts
 
 
 class CategoricalCrossentropy(Loss):

@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Dict, List, Optional, Type
+from typing import Any, ClassVar, Dict, List, Optional, Sequence, Type
 
 import numpy as np
 
-from .._lib import Handle, check, create, ffi, lib
+from .._lib import Handle, check, create, ffi, lib, text
 from .._strategy import get_strategy, has_strategy
 from .._trace import optional, trace_of
 from .._values import Value
@@ -78,11 +78,14 @@ class Metric(Configured, Handle):
     def results(self) -> np.ndarray:
         """All values, of metrics that have one for each class. Collective."""
         count = ffi.new("uint32_t *")
-        capacity = max(1, int(self._config.get("num_classes") or 1))
+        capacity = self._num_values()
         out = np.empty(capacity, np.float64)
         check(lib.rf_metric_results(self.pointer, ffi.from_buffer("double[]", out), capacity,
                                     count))
         return out[:count[0]]
+
+    def _num_values(self) -> int:
+        return max(1, int(self._config.get("num_classes") or 1))
 
     def reset_state(self) -> None:
         """Sets it to nothing."""
@@ -127,11 +130,14 @@ class Sum(_OfValues):
 
 
 class SparseCategoricalAccuracy(Metric):
-    """How often the largest prediction is the class that the label names."""
+    """How often the largest prediction is the class that the label names.
+
+    Labels ``ignore_class`` do not count; in compile() nor do those that the loss ignores.
+    """
 
     _kind = "sparse_categorical_accuracy"
 
-    def __init__(self, name: Optional[str] = None) -> None:
+    def __init__(self, name: Optional[str] = None, ignore_class: Optional[int] = None) -> None:
         super().__init__(name)
 
 
@@ -208,7 +214,8 @@ class SparseTopKCategoricalAccuracy(Metric):
 
     _kind = "sparse_top_k_categorical_accuracy"
 
-    def __init__(self, k: int = 5, name: Optional[str] = None) -> None:
+    def __init__(self, k: int = 5, name: Optional[str] = None,
+                 ignore_class: Optional[int] = None) -> None:
         super().__init__(name)
 
 
@@ -262,8 +269,37 @@ class Perplexity(Metric):
 
     _kind = "perplexity"
 
-    def __init__(self, name: Optional[str] = None, from_logits: bool = False) -> None:
+    def __init__(self, name: Optional[str] = None, from_logits: bool = False,
+                 ignore_class: Optional[int] = None) -> None:
         super().__init__(name)
+
+
+class ConfusionMatrix(Metric):
+    """How often each class, a row, is taken for each, a column.
+
+    ``normalize`` "labels" divides rows by their sums, "predictions" columns, "all" everything. In
+    logs it is the part on the diagonal, the accuracy.
+    """
+
+    _kind = "confusion_matrix"
+
+    def __init__(self, num_classes: int, normalize: str = "none", name: Optional[str] = None,
+                 ignore_class: Optional[int] = None) -> None:
+        super().__init__(name)
+
+    def _num_values(self) -> int:
+        return int(self._config["num_classes"])**2
+
+    def result(self) -> Value:
+        """The matrix over all replicas. Collective."""
+        classes = self._config["num_classes"]
+        return Value(self.results().reshape(classes, classes).astype(np.float32))
+
+    def table(self, names: Optional[Sequence[str]] = None) -> str:
+        """The matrix as text, with names of the classes. Collective."""
+        if names is not None and len(names) != self._config["num_classes"]:
+            raise ValueError(f"table: {len(names)} names of {self._config['num_classes']} classes")
+        return table_of(self.pointer, names)
 
 
 class HitRate(Metric):
@@ -282,6 +318,17 @@ class NDCG(Metric):
 
     def __init__(self, k: int = 10, name: Optional[str] = None) -> None:
         super().__init__(name)
+
+
+def table_of(metric: Any, names: Optional[Sequence[str]]) -> str:
+    """rf_metric_table()."""
+    kept = [ffi.new("char[]", name.encode()) for name in names or ()]
+    out = ffi.new("char **")
+    check(lib.rf_metric_table(metric, ffi.new("char *[]", kept) if kept else ffi.NULL, out))
+    try:
+        return text(out[0])
+    finally:
+        lib.rf_string_free(out[0])
 
 
 def _all(kind: Type[Metric]) -> List[Type[Metric]]:

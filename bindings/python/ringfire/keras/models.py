@@ -15,13 +15,16 @@ from .._strategy import get_strategy
 from .._trace import Tensor, current, tensors as traced, trace_of
 from .._values import Value
 from .._variable import Variable
-from . import _graph
+from . import _graph, _weights
 from ._fit import Trainer
 from ._layer import Input, InputLayer, KerasTensor, Layer, apply_in, as_list, assign_all
-from ._layer import call_python, enter_scope, parts_of, snake_case, tracing
+from ._layer import call_python, parts_of, snake_case, tracing
 from ._layer import training_here
+from ._weights import Rules, WeightReport, WeightRule
+from .metrics import table_of
 
-__all__ = ["Input", "Model", "Sequential", "load_model", "strategy_here"]
+__all__ = ["Input", "Model", "ModelLayer", "Pretrained", "Sequential", "WeightReport", "WeightRule",
+           "from_pretrained", "load_model", "strategy_here"]
 
 Path = Union[str, "os.PathLike[str]"]
 
@@ -40,7 +43,9 @@ def model_variables(model: Model, trainable: bool) -> List[Variable]:
         key = int(ffi.cast("uintptr_t", listed.items[i]))
         variable = model._known_variables.get(key)
         if variable is None:
-            variable = Variable.borrowed(listed.items[i], model, model.strategy)
+            variable = Variable.borrowed(listed.items[i], model, model.strategy,
+                                         text(lib.rf_model_variable_name(model.pointer,
+                                                                         listed.items[i])))
             model._known_variables[key] = variable
         found.append(variable)
     return found
@@ -67,12 +72,14 @@ class Model(Trainer, Handle):
 
     def _begin(self, name: Optional[str]) -> None:
         self.name = name or snake_case(type(self).__name__)
+        self._named = name is not None
+        self._as_layer: Optional[ModelLayer] = None
         self.strategy = get_strategy()
         # The model must not be kept by its own variables.
         self._known_variables: Any = weakref.WeakValueDictionary()
-        self._inlined = False
         self._seen: List[Tuple[Any, Tuple[int, ...]]] = []
         self._begin_training()
+        self.strategy.note(self)
 
     # -- making it --
 
@@ -83,8 +90,6 @@ class Model(Trainer, Handle):
             if "_seen" not in self.__dict__:
                 raise RuntimeError(f"{type(self).__name__}.__init__() has to call "
                                    "super().__init__() first")
-            if self._inlined:
-                raise ValueError(f"model {self.name!r} has become a part of another one; use that")
             from .mixed_precision import apply_policy
             apply_policy(self.strategy)
             self._name_layers()
@@ -116,37 +121,39 @@ class Model(Trainer, Handle):
             if not layer._taken:
                 check(lib.rf_model_add_layer(self.pointer, layer._take(self)))
 
+    def _first_input(self) -> Optional[InputLayer]:
+        """The input of a model that has one, where it is known before the model is built."""
+        return None
+
     def _own_layers(self) -> Iterator[Layer]:
         """The layers of the library that are attributes of this model or of layers in it."""
         for part in parts_of(self, Layer):
             yield from part._sublayers()
 
     def _name_layers(self) -> None:
-        """Names of layers, as the library numbers them."""
-        placed = [("".join(f"{part}/" for part in scope), layer)
-                  for scope, layer in self._placed_layers()]
-        taken = {f"{scope}{layer._given_name}" for scope, layer in placed}
-        for scope, layer in placed:
+        """Names of layers, as the library numbers them. Another model's layers have theirs."""
+        named = self._layers_with_names()
+        taken = {layer.name if layer._taken else layer._given_name for layer in named}
+        for layer in named:
+            if layer._taken:
+                continue
             base = layer._given_name or layer._base_name or snake_case(type(layer).__name__)
-            name, number = scope + base, 0
+            name, number = base, 0
             while layer._given_name is None and name in taken:
                 number += 1
-                name = f"{scope}{base}_{number}"
+                name = f"{base}_{number}"
             taken.add(name)
             layer.name = name
 
-    def _placed_layers(self) -> Iterator[Tuple[Tuple[str, ...], Layer]]:
-        """The layers that have names in this model, below those of models that they were
-        described in: attributes, and layers of the library inside of layers of one's own."""
-        seen: List[Layer] = []
-        for layer in [*parts_of(self, Layer), *self._own_layers()]:
-            if not any(layer is other for other in seen):
-                seen.append(layer)
-                yield (), layer
+    def _layers_with_names(self) -> List[Layer]:
+        """The layers that have names in this model: attributes, and layers of the library inside
+        of layers of one's own."""
+        return list(dict.fromkeys([*parts_of(self, Layer), *self._own_layers()]))
 
     def build(self, input_shape: Sequence[Optional[int]], dtype: Any = None) -> None:
-        """Makes the variables, for inputs of this shape; its first entry is the batch."""
-        shape = shape_in([int(n) for n in tuple(input_shape)[1:] if n is not None])
+        """Makes the variables, for inputs of this shape; its first entry is the batch, and None
+        behind it a size that is left open."""
+        shape = shape_in([-1 if n is None else int(n) for n in tuple(input_shape)[1:]])
         if dtype is None:
             check(lib.rf_model_build(self.pointer, shape))
         else:
@@ -179,7 +186,7 @@ class Model(Trainer, Handle):
         """Applies the model: in a step, to arrays, or to inputs of a model that is described."""
         tensors = as_list(inputs)
         if any(isinstance(tensor, KerasTensor) for tensor in tensors):
-            return self._inline(tensors)
+            return self._record(tensors)
         self._want_inputs(len(tensors))
         trace = current()
         if trace is None:
@@ -213,13 +220,12 @@ class Model(Trainer, Handle):
     def _call_for_training(self, *inputs: Any) -> Any:
         return self(list(inputs), training=True)
 
-    def _inline(self, tensors: Sequence[Any]) -> Any:
-        raise ValueError(f"model {self.name!r} is a function; call it in the call() of another one")
-
-    def _become_part(self) -> None:
-        if self._core is not None:
-            raise ValueError(f"model {self.name!r} is in use by itself; make the outer one first")
-        self._inlined = True
+    def _record(self, tensors: List[Any]) -> Any:
+        """As a layer of a model that is described."""
+        self._want_inputs(len(tensors))
+        if self._as_layer is None:
+            self._as_layer = ModelLayer(self)
+        return self._as_layer(tensors if len(tensors) > 1 else tensors[0])
 
     def _applied(self, inputs: List[Tensor], training: bool) -> List[Any]:
         return as_list(call_python(self.call, inputs if len(inputs) > 1 else inputs[0], training))
@@ -228,18 +234,28 @@ class Model(Trainer, Handle):
 
     @property
     def layers(self) -> List[Any]:
-        """The layers, and the models that are attributes of a subclass."""
-        return parts_of(self, (Layer, Model))
+        """The layers, and the models that are layers or attributes."""
+        return [thing for _, thing in self._named_layers()]
+
+    def _named_layers(self) -> List[Tuple[Optional[str], Any]]:
+        if self._core is None:
+            self._name_layers()
+        return [(part.name, part.model if isinstance(part, ModelLayer) else part)
+                for part in parts_of(self, (Layer, Model))]
 
     def get_layer(self, name: Optional[str] = None, index: Optional[int] = None) -> Any:
-        """A layer by its name or number."""
+        """A layer by its name or number; "encoder/dense" is the layer "dense" of the model
+        "encoder" in this one."""
         if index is not None:
             return self.layers[index]
-        for layer in self.layers:
-            if layer.name == name:
+        found = self._named_layers()
+        for own, layer in found:
+            if own == name:
                 return layer
+            if isinstance(layer, Model) and name and name.startswith(f"{own}/"):
+                return layer.get_layer(name[len(str(own)) + 1:])
         raise ValueError(f"model {self.name!r} has no layer {name!r}; there are "
-                         f"{', '.join(str(layer.name) for layer in self.layers)}")
+                         f"{', '.join(str(own) for own, _ in found)}")
 
     @property
     def num_inputs(self) -> int:
@@ -296,6 +312,25 @@ class Model(Trainer, Handle):
         trace = trace_of("losses")
         return [trace.made(lib.rf_model_regularization_loss(trace.pointer, self.pointer))]
 
+    def metric_results(self, name: str) -> np.ndarray:
+        """All values of a metric of compile() by its name in the logs: those of classes, or of a
+        confusion matrix row after row. Collective."""
+        metric, count = self._metric(name), ffi.new("uint32_t *")
+        lib.rf_metric_results(metric, ffi.NULL, 0, count)
+        out = np.empty(count[0], np.float64)
+        check(lib.rf_metric_results(metric, ffi.from_buffer("double[]", out), len(out), ffi.NULL))
+        return out
+
+    def metric_table(self, name: str, class_names: Optional[Sequence[str]] = None) -> str:
+        """A confusion matrix of compile() as text. Collective."""
+        return table_of(self._metric(name), class_names)
+
+    def _metric(self, name: str) -> Any:
+        metric = lib.rf_model_metric(self.pointer, name.encode())
+        if metric == ffi.NULL:
+            raise ValueError(f"model {self.name!r} was compiled with no metric {name!r}")
+        return metric
+
     def count_params(self) -> int:
         """The number of numbers in all variables."""
         return int(lib.rf_model_num_params(self.pointer))
@@ -330,12 +365,19 @@ class Model(Trainer, Handle):
         """Saves the weights."""
         check(lib.rf_model_save_weights(self.pointer, path_bytes(filepath), _save_params(sharded)))
 
-    def load_weights(self, filepath: Path) -> None:
-        """Sets the weights of a built model from any file that has them."""
-        path = path_bytes(filepath)
-        load = lib.rf_model_import_safetensors if path.endswith(b".safetensors") \
-            else lib.rf_model_load_weights
-        check(load(self.pointer, path))
+    def load_weights(self, filepath: Path, skip_mismatch: bool = False,
+                     allow_missing: bool = False, refuse_left_over: bool = False,
+                     rules: Rules = ()) -> WeightReport:
+        """Sets the weights of a built model from any file that has them, and says which.
+
+        ``rules`` maps patterns of names in the file to names of variables, as a dictionary or a
+        list of :class:`WeightRule`. ``skip_mismatch`` leaves variables alone whose tensor has
+        another shape, ``allow_missing`` those that have none; ``refuse_left_over`` makes tensors
+        that no variable gets an error.
+        """
+        return _weights.load(self.pointer, path_bytes(filepath), rules,
+                             skip_mismatch=skip_mismatch, allow_missing=allow_missing,
+                             refuse_left_over=refuse_left_over)
 
     def export(self, filepath: Path, format: Optional[str] = None) -> None:
         """Writes the model for use without training.
@@ -405,11 +447,6 @@ class _Alone(Model):
         finally:
             self._mask = None
 
-    def _become_part(self) -> None:
-        if self._core is not None:
-            raise ValueError(f"model {self.name!r} is in use by itself; make the outer one first")
-        self._inlined = True
-
     def _applied(self, inputs: List[Tensor], training: bool) -> List[Any]:
         return as_list(self._alone(inputs, training=training, mask=self._mask))
 
@@ -435,11 +472,10 @@ class Sequential(Model):
             if self._stack or self._input is not None:
                 raise ValueError(f"{self.name}: an Input is the first layer")
             self._input = layer
-        elif isinstance(layer, Sequential):
-            layer._inlined = True
-            if layer._input is not None and not self._stack and self._input is None:
-                self._input = layer._input
-            self._stack += layer._stack
+        elif isinstance(layer, Model):
+            if not self._stack and self._input is None:
+                self._input = layer._first_input()
+            self._stack.append(ModelLayer(layer))
         elif isinstance(layer, Layer):
             if layer._input_shape is not None and not self._stack and self._input is None:
                 self._input = InputLayer(layer._input_shape, layer._dtype)
@@ -447,8 +483,21 @@ class Sequential(Model):
         else:
             raise TypeError(f"{self.name}: {layer!r} is no layer")
 
-    def _placed_layers(self) -> Iterator[Tuple[Tuple[str, ...], Layer]]:
-        return (((), layer) for layer in self._stack)
+    def _graph(self) -> _graph.Graph:
+        """The layers as a graph, along which masks travel."""
+        if self._input is None:
+            raise ValueError(f"{self.name}: mask_zero needs the shape of the input; begin with an "
+                             "Input")
+        start = x = Input(self._input.shape, self._input.dtype)
+        for layer in self._stack:
+            x = layer(x)
+        return _graph.Graph(start, x, self.name)
+
+    def _layers_with_names(self) -> List[Layer]:
+        return self._stack
+
+    def _first_input(self) -> Optional[InputLayer]:
+        return self._input
 
     def pop(self) -> None:
         """Removes the last layer."""
@@ -459,8 +508,11 @@ class Sequential(Model):
     def _create(self) -> None:
         if not self._stack:
             raise ValueError(f"{self.name} has no layers")
+        if any(getattr(layer, "_mask_zero", False) for layer in self._stack):
+            self._adopt_model(self._graph().build(self))
+            return
         layers = list(self._stack)
-        pointers = ffi.new("rf_layer *[]", [layer._take(self) for layer in layers])
+        pointers = ffi.new("rf_layer *[]", [layer._lend(self) for layer in layers])
         shape = ffi.NULL
         plain = self._input is not None and self._input.dtype.code == \
             element_type(layers[0]._dtype).code
@@ -471,19 +523,11 @@ class Sequential(Model):
                           pointers, len(layers), shape)
         except Exception:
             for layer in layers:
-                layer._lose()
+                layer._lose(self)
             raise
         self._adopt_model(made)
         if self._input is not None and not plain:
             self.build((None,) + self._input.shape, self._input.dtype)
-
-    def _inline(self, tensors: Sequence[Any]) -> Any:
-        self._become_part()
-        (x,) = tensors
-        with enter_scope(self.name):
-            for layer in self._stack:
-                x = layer(x)
-        return x
 
 
 class Functional(Model):
@@ -499,14 +543,52 @@ class Functional(Model):
     def _create(self) -> None:
         self._adopt_model(self._graph.build(self))
 
-    def _placed_layers(self) -> Iterator[Tuple[Tuple[str, ...], Layer]]:
-        return self._graph.placed_layers()
+    def _layers_with_names(self) -> List[Layer]:
+        return self._in_graph
 
-    def _inline(self, tensors: Sequence[Any]) -> Any:
-        self._become_part()
-        with enter_scope(self.name):
-            made = self._graph.replay(tensors)
-        return made[0] if len(made) == 1 else made
+    def _first_input(self) -> Optional[InputLayer]:
+        entry = self._graph.inputs[0].layer
+        return entry if isinstance(entry, InputLayer) else None
+
+
+class ModelLayer(Layer):
+    """A model as a layer of other models, whose weights are the model's.
+
+    ``last_layer`` ends it after the layer of that name, so that a loaded model gets another head.
+    A model that is called in a functional model becomes one by itself.
+    """
+
+    _c = ("rf_layer_from_model", "rf_model_layer_params")
+
+    def __init__(self, model: Model, last_layer: Optional[str] = None, name: Optional[str] = None,
+                 trainable: bool = True) -> None:
+        super().__init__(name=name or (model.name if model._named else None), trainable=trainable)
+        self._label = model.name
+        self.model = model
+        self.last_layer = last_layer
+        self._num_outputs = 1 if last_layer else model._num_outputs
+
+    @property
+    def _base_name(self) -> str:  # type: ignore[override]
+        return self._label
+
+    @property
+    def trainable(self) -> bool:
+        """Whether any of the model's layers is trained."""
+        return self.model.trainable
+
+    @trainable.setter
+    def trainable(self, value: bool) -> None:
+        self.model.trainable = value
+        if self._pointer is not None:
+            lib.rf_layer_set_trainable(self._pointer, bool(value))
+
+    def _make_known(self, function_name: str, spec: Any) -> Any:
+        params = ffi.new("rf_model_layer_params *", {"model": self.model.pointer})
+        last = ffi.new("char[]", (self.last_layer or "").encode())
+        if self.last_layer is not None:
+            params.last_layer = last
+        return create(lib.rf_layer_from_model, "rf_layer", params)
 
 
 class _Loaded(Model):
@@ -519,12 +601,99 @@ class _Loaded(Model):
         self._num_outputs = self.num_outputs
         self._compiled_in_file()
 
+    def _named_layers(self) -> List[Tuple[Optional[str], Any]]:
+        found = [lib.rf_model_layer_at(self.pointer, i)
+                 for i in range(lib.rf_model_num_layers(self.pointer))]
+        names = [text(lib.rf_layer_name(pointer)) for pointer in found]
+        return [(name, LoadedLayer(self, pointer, name)) for name, pointer in zip(names, found)]
+
+    def get_layer(self, name: Optional[str] = None, index: Optional[int] = None) -> Any:
+        """A layer by its name or number; "encoder/dense" is the layer "dense" of the model
+        "encoder" in this one."""
+        pointer = ffi.NULL if name is None else lib.rf_model_find_layer(self.pointer, name.encode())
+        if name is not None and pointer != ffi.NULL:
+            return LoadedLayer(self, pointer, name)
+        return super().get_layer(name, index)
+
+
+class LoadedLayer:
+    """A layer of a model from a file."""
+
+    def __init__(self, model: Model, pointer: Any, name: str) -> None:
+        self._model = model
+        self._pointer = pointer
+        self.name = name
+
+    @property
+    def trainable(self) -> bool:
+        """Whether fit trains it: of what is compiled afterwards."""
+        return bool(lib.rf_layer_trainable(self._pointer))
+
+    @trainable.setter
+    def trainable(self, value: bool) -> None:
+        lib.rf_layer_set_trainable(self._pointer, bool(value))
+
+    @property
+    def weights(self) -> List[Variable]:
+        """All variables, those that are trained first."""
+        return [v for v in self._model.weights if v.name.startswith(f"{self.name}/")]
+
+    def get_weights(self) -> List[np.ndarray]:
+        """The values of :attr:`weights`."""
+        return [np.asarray(variable.numpy()) for variable in self.weights]
+
+    def set_weights(self, weights: Sequence[Any]) -> None:
+        """Gives values to :attr:`weights`."""
+        assign_all(self.weights, weights, self.name)
+
+    def count_params(self) -> int:
+        """The number of numbers in its variables."""
+        return sum(int(np.prod(variable.shape)) for variable in self.weights)
+
 
 def load_model(filepath: Path) -> Model:
     """A saved model, on the strategy of the scope: ready to evaluate, and to train if compiled."""
     name = os.path.splitext(os.path.basename(os.fspath(filepath)))[0]
     return _Loaded(create(lib.rf_model_load, "rf_model", get_strategy().pointer,
                           path_bytes(filepath)), name)
+
+
+class _Directory(Handle):
+    """What rf_pretrained_open() made of a directory: it owns the model."""
+
+    def __init__(self, path: Path, sequence_length: int, ignored_keys: Sequence[str]) -> None:
+        strategy = get_strategy()
+        keys = [ffi.new("char[]", key.encode()) for key in ignored_keys]
+        listed = ffi.new("const char *[]", keys)
+        params = ffi.new("rf_pretrained_params *", {"sequence_length": sequence_length,
+                                                    "ignored_keys": listed,
+                                                    "num_ignored_keys": len(keys)})
+        self.adopt(create(lib.rf_pretrained_open, "rf_pretrained", strategy.pointer,
+                          path_bytes(path), params), lib.rf_pretrained_destroy, strategy)
+
+
+class Pretrained(_Loaded):
+    """A model of a directory of the Hugging Face hub; made by ``from_pretrained()``."""
+
+    def __init__(self, directory: _Directory, name: str) -> None:
+        self._directory = directory
+        super().__init__(lib.rf_pretrained_model(directory.pointer), name)
+
+    def _adopt_model(self, pointer: Any, *kept: Any) -> None:
+        self.adopt(pointer, None, self._directory)
+        self.keep(*kept)
+
+    def save_pretrained(self, directory: Path) -> None:
+        """Writes a directory like the one that the model comes from, with its weights."""
+        check(lib.rf_pretrained_save(self._directory.pointer, path_bytes(directory)))
+
+
+def from_pretrained(directory: Path, sequence_length: int = 0,
+                    ignored_keys: Sequence[str] = ()) -> Pretrained:
+    """The model of a directory of the Hugging Face hub, on the strategy of the scope. What
+    ``config.json`` asks for and is not there is an error, unless it is one of ``ignored_keys``."""
+    name = os.path.basename(os.path.abspath(os.fspath(directory)))
+    return Pretrained(_Directory(directory, sequence_length, ignored_keys), name)
 
 
 class Inference(Handle):

@@ -12,7 +12,7 @@ rf_score_fn rf_conv2d_depthwise_filter_score;
 
 /* conv2d_small_channels.c: windows of pixels and eight channels stay in registers. The data of a kernel: its shader,
  * and how many of a subgroup's eight lanes lie along channels. 0: the form without lanes, which is for every device. */
-enum { RF_SMALL_CHANNELS = 4, RF_SMALL_CHANNELS_AT_ONCE = 8, RF_SMALL_CHANNELS_LANES = 8 };
+enum { RF_SMALL_CHANNELS = 4, RF_SMALL_CHANNELS_AT_ONCE = 8 };
 typedef struct rf_small_channels {
     const rf_shader *shader;
     uint32_t column_lanes;

@@ -48,9 +48,9 @@ bool rf_small_channels_job(const rf_op_call *call, const rf_device_caps *caps, c
 {
     const rf_conv_geometry g = rf_conv_geometry_of(call, RF_ROLE_FORWARD);
     const rf_conv2d_attr *attr = call->attr;
-    const uint32_t threads = v->column_lanes ? RF_SMALL_CHANNELS_LANES : 1;
+    const uint32_t threads = v->column_lanes ? caps->subgroup_size : 1;
     push p;
-    if (v->column_lanes && (caps->subgroup_size != RF_SMALL_CHANNELS_LANES || !rf_flat_texels(caps))) return false;
+    if (v->column_lanes && !rf_flat_texels(caps)) return false;
     if (g.groups > 1 || g.cin > RF_SMALL_CHANNELS || !make_push(&g, v, threads, &p, waste)) return false;
     const uint64_t kernel = rf_tensor_bytes(&call->in[1]);
     if (v->column_lanes && kernel / sizeof(float) > caps->max_texel_elements) return false;

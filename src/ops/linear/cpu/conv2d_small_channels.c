@@ -34,11 +34,11 @@ static bool filter_push_make(const rf_op_call *call, const rf_device_caps *caps,
                              rf_push_conv2d_small_channels_filter *p, int64_t *parts)
 {
     const rf_conv_geometry g = rf_conv_geometry_of(call, RF_ROLE_FILTER);
-    if (g.groups > 1 || g.cin > RF_SMALL_CHANNELS || caps->subgroup_size != RF_SMALL_CHANNELS_LANES ||
-        !caps->full_subgroups || !caps->subgroup_shuffle || !texels_fit(call, caps))
+    if (g.groups > 1 || g.cin > RF_SMALL_CHANNELS || !rf_few_lanes(caps) || !caps->full_subgroups ||
+        !caps->subgroup_shuffle || !texels_fit(call, caps))
         return false;
     const int64_t over = v->pooled ? 0 : 1, line = (g.ow + over) / 2, lines = (g.oh + over) / 2;
-    const int64_t windows = g.n * line * lines, abreast = RF_SMALL_CHANNELS_LANES / v->column_lanes,
+    const int64_t windows = g.n * line * lines, abreast = caps->subgroup_size / v->column_lanes,
                   summands = g.kh * g.kw * g.cin;
     const uint64_t tap_units = rf_div_up((uint64_t)summands, TAPS);
     const uint64_t column_units = rf_div_up((uint64_t)g.cout, RF_SMALL_CHANNELS_AT_ONCE * v->column_lanes);
@@ -104,7 +104,7 @@ rf_result rf_small_channels_filter_plan(const rf_op_call *call, const rf_device_
     const rf_binding partial = rf_linear_workspace(plan, caps, (uint64_t)(parts * p.part_size) * sizeof(float));
     rf_dispatch *d = rf_kernel_plan_add(plan, v->shader, (uint64_t)p.split + 1);
     if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
-    rf_dispatch_spec(d, RF_SMALL_CHANNELS_LANES);
+    rf_dispatch_spec(d, caps->subgroup_size);
     rf_dispatch_spec(d, rf_conv_reads_padding(&g));
     rf_dispatch_spec(d, g.cout % RF_SMALL_CHANNELS_AT_ONCE == 0);
     rf_dispatch_spec(d, pooled);

@@ -19,10 +19,8 @@ typedef struct block_tile {
     rf_lanes_tile tile; /* rows are blocks */
     rf_cpu_loop loop;
 } block_tile;
-static const block_tile block_tiles[] = {
-    { { &rf_shader_lanes8_texel_winograd_32, 16, 32 }, RF_CPU_LOOP_WINOGRAD_32 },
-    { { &rf_shader_lanes8_texel_winograd_16, 32, 16 }, RF_CPU_LOOP_WINOGRAD_16 },
-};
+static const block_tile wide = { { &rf_shader_lanes8_texel_winograd_32, 16, 32 }, RF_CPU_LOOP_WINOGRAD_32 },
+                        narrow = { { &rf_shader_lanes_texel_winograd_16, 32, 16 }, RF_CPU_LOOP_WINOGRAD_16 };
 
 static int64_t count_blocks(const rf_winograd_product *g)
 {
@@ -36,10 +34,10 @@ static double tile_seconds(const rf_winograd_product *g, const block_tile *t)
     return rf_cpu_loop_seconds(t->loop, (double)tiles, (double)rf_lanes_fours(g->conv.cin) * 4);
 }
 
-static const block_tile *choose_tile(const rf_winograd_product *g)
+/* The wide tile is for eight lanes alone. */
+static const block_tile *choose_tile(const rf_lanes_set *set, const rf_winograd_product *g)
 {
-    const block_tile *wide = &block_tiles[0], *narrow = &block_tiles[1];
-    return tile_seconds(g, narrow) < tile_seconds(g, wide) ? narrow : wide;
+    return set->lanes < 8 || tile_seconds(g, &narrow) < tile_seconds(g, &wide) ? &narrow : &wide;
 }
 
 static uint64_t block_loops(const rf_winograd_product *g)
@@ -55,11 +53,11 @@ rf_result rf_winograd_plan(const rf_op_call *call, const rf_device_caps *caps, c
     rf_winograd_product g;
     if (!rf_winograd_product_of(call, &own, &g))
         return RF_FAIL(RF_ERROR_INTERNAL, "%s: not for blocks", call->op->name);
-    const rf_lanes_tile *tile = &choose_tile(&g)->tile;
+    const rf_lanes_tile *tile = &choose_tile(kernel->set, &g)->tile;
     rf_binding x = rf_linear_input(call, 0), weights = rf_linear_input(call, 1);
     RF_TRY(rf_lanes_pad_rows(&p, &x, g.conv.n * g.conv.h * g.conv.w, g.conv.cin));
     RF_TRY(rf_winograd_add_kernels(&p, &g, &rf_shader_winograd_pack, tile->columns, SIDE, &weights));
-    const uint64_t row_tiles = rf_div_up((uint64_t)count_blocks(&g), tile->rows);
+    const uint64_t row_tiles = rf_div_up((uint64_t)count_blocks(&g), rf_winograd_rows(&p, tile));
     const uint64_t total = row_tiles * rf_div_up((uint64_t)g.conv.cout, tile->columns);
     rf_dispatch *d = rf_kernel_plan_add(plan, tile->shader, block_loops(&g));
     if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
@@ -92,7 +90,7 @@ double rf_winograd_seconds(const rf_op_call *call, const rf_device_caps *caps, c
     if (!caps->is_cpu || !rf_winograd_product_of(call, &own, &g) || !rf_lanes_usable(kernel->set, call, caps, 1))
         return 0;
     if (g.conv.cout <= RF_WINOGRAD_FEW_COLUMNS) return 0;
-    const block_tile *t = choose_tile(&g);
+    const block_tile *t = choose_tile(kernel->set, &g);
     const uint64_t fours = rf_winograd_kernel_fours(&g, t->tile.columns, SIDE);
     if (fours * 16 > caps->max_storage_range || fours > caps->max_texel_elements || fours > INT32_MAX ||
         block_loops(&g) > rf_loop_limit(caps))

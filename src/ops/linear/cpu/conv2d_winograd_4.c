@@ -20,7 +20,7 @@
 enum { SIDE = 6 /* pixels that a block is made of */, BLOCK = 4 /* that it makes */ };
 
 /* Rows are blocks. */
-static const rf_lanes_tile tile = { &rf_shader_lanes8_texel_winograd_4, 16, 16 };
+static const rf_lanes_tile tile = { &rf_shader_lanes_texel_winograd_4, 16, 16 };
 /* Fewer channels would make the errors of the transforms stand out against those of the sums. */
 enum { FEWEST_CHANNELS = 16 };
 
@@ -45,9 +45,9 @@ static uint64_t plane_eights(const rf_winograd_product *g)
     return (uint64_t)((g->conv.n * g->conv.h + 1) * count_up(g->conv.ow) * count_eights(g));
 }
 
-static uint64_t count_tiles(const rf_winograd_product *g)
+static uint64_t count_tiles(const rf_winograd_product *g, uint32_t rows)
 {
-    return rf_div_up((uint64_t)count_blocks(g), tile.rows) * rf_div_up((uint64_t)g->conv.cout, tile.columns);
+    return rf_div_up((uint64_t)count_blocks(g), rows) * rf_div_up((uint64_t)g->conv.cout, tile.columns);
 }
 
 static uint64_t block_loops(const rf_winograd_product *g)
@@ -90,12 +90,13 @@ rf_result rf_winograd_4_plan(const rf_op_call *call, const rf_device_caps *caps,
     RF_TRY(rf_lanes_pad_rows(&p, &x, g.conv.n * g.conv.h * g.conv.w, g.conv.cin));
     RF_TRY(rf_winograd_add_kernels(&p, &g, &rf_shader_winograd_pack_6, tile.columns, SIDE, &weights));
     RF_TRY(add_lines(&p, &g, &x));
-    const uint64_t total = count_tiles(&g);
+    const uint32_t rows = rf_winograd_rows(&p, &tile);
+    const uint64_t total = count_tiles(&g, rows);
     rf_dispatch *d = rf_kernel_plan_add(plan, tile.shader, block_loops(&g));
     if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
     rf_winograd_bind(&p, d, &g, x, weights);
     const rf_push_lanes_winograd_4 push = { .total = (int32_t)total,
-                                            .row_tiles = (int32_t)rf_div_up((uint64_t)count_blocks(&g), tile.rows),
+                                            .row_tiles = (int32_t)rf_div_up((uint64_t)count_blocks(&g), rows),
                                             .blocks = (int32_t)count_blocks(&g),
                                             .columns = (int32_t)g.conv.cout,
                                             .channels = (int32_t)rf_lanes_fours(g.conv.cin),
@@ -140,7 +141,7 @@ double rf_winograd_4_seconds(const rf_op_call *call, const rf_device_caps *caps,
         return 0;
     const double transforms = rf_cpu_pass_seconds(RF_CPU_PASS_KERNELS_4, (double)weights * 16) +
                               rf_cpu_pass_seconds(RF_CPU_PASS_LINES, (double)plane_eights(&g)) + RF_CPU_ONCE_WINOGRAD_4;
-    const double loop =
-        rf_cpu_loop_seconds(RF_CPU_LOOP_WINOGRAD_4, (double)count_tiles(&g), (double)rf_lanes_fours(g.conv.cin) * SIDE);
+    const double loop = rf_cpu_loop_seconds(RF_CPU_LOOP_WINOGRAD_4, (double)count_tiles(&g, tile.rows),
+                                            (double)rf_lanes_fours(g.conv.cin) * SIDE);
     return rf_winograd_seconds_of(kernel->set, call, caps, &own, &g, loop * RF_CPU_MARGIN + transforms);
 }

@@ -148,7 +148,7 @@ static rf_dispatch *add_walk_products(rf_lanes_plan *p, const walk_plan *s, cons
     rf_dispatch *d = rf_kernel_plan_add(p->plan, shader, walk_loops(s));
     if (!d) return NULL;
     rf_dispatch_spec(d, p->set->lanes);
-    rf_dispatch_groups(d, p->caps, (uint64_t)(s->groups * s->parts));
+    rf_dispatch_groups(d, p->caps, (uint64_t)(s->groups * s->parts) * (8 / p->set->lanes));
     return d;
 }
 
@@ -173,7 +173,7 @@ static rf_result plan_walks(rf_lanes_plan *p)
     RF_TRY(add_walk_lines(p, &s, &s.x, &rf_shader_winograd_walks, &x));
     RF_TRY(add_walk_lines(p, &s, &s.dy, &rf_shader_winograd_walks_outputs, &dy));
     p->plan->items[p->plan->count - 1].concurrent = true; /* with the other lines */
-    rf_dispatch *d = add_walk_products(p, &s, &rf_shader_lanes8_texel_winograd_grad_4);
+    rf_dispatch *d = add_walk_products(p, &s, &rf_shader_lanes_texel_winograd_grad_4);
     if (!d) return RF_ERROR_OUT_OF_HOST_MEMORY;
     const rf_push_lanes_winograd_grad_4 push = { .total = (int32_t)(s.groups * s.parts),
                                                  .row_tiles = (int32_t)s.row_tiles,

@@ -21,6 +21,12 @@ bool rf_winograd_product_of(const rf_op_call *call, const rf_conv_geometry *own,
 /* Seconds of the call, of which a processor takes so many by blocks. */
 double rf_winograd_seconds_of(const rf_lanes_set *set, const rf_op_call *call, const rf_device_caps *caps,
                               const rf_conv_geometry *own, const rf_winograd_product *p, double seconds);
+/* Rows of a workgroup, whose tile is that of eight lanes. Times are those of eight lanes, too: the direct form, whose
+ * share is asked for, takes longer with four in the same way. */
+static inline uint32_t rf_winograd_rows(const rf_lanes_plan *p, const rf_lanes_tile *tile)
+{
+    return tile->rows * p->set->lanes / 8;
+}
 /* The direct form has a tile of four columns, and no other kernel is for so few. */
 enum { RF_WINOGRAD_FEW_COLUMNS = 8 };
 

@@ -300,6 +300,7 @@ static uint64_t input_growth(const rf_op_call *call, uint32_t input, int64_t gro
 bool rf_lanes_usable(const rf_lanes_set *set, const rf_op_call *call, const rf_device_caps *caps, int64_t groups)
 {
     if (caps->subgroup_size != set->lanes || !caps->full_subgroups) return false;
+    if (set->texel && !rf_few_lanes(caps)) return false;
     if (set->quad && !caps->subgroup_quad) return false;
     if (set->shuffle && !caps->int64) return false; /* write_rows.glsl */
     if (set->shuffle ? !caps->subgroup_shuffle : !caps->subgroup_ballot) return false;
@@ -335,13 +336,24 @@ const rf_lanes_set rf_lanes8_texel = {
     .shuffle = true,
     .favourite = RF_DRIVER_LAVAPIPE,
     SHADERS(lanes8_texel, 32, 32, TILE(lanes8_texel_grad_1, 32, 32)),
-    .gather[RF_LANES_ABREAST] = TILE(lanes8_texel_gather_abreast, 64, 16),
+    .gather[RF_LANES_ABREAST] = TILE(lanes_texel_gather_abreast, 64, 16),
     .gather[RF_LANES_TALL] = TILE(lanes8_texel_gather_tall, 64, 32),
-    .gather[RF_LANES_SLIM] = TILE(lanes8_texel_gather_slim, 64, 4),
-    .gather_transposed[RF_LANES_SLIM] = TILE(lanes8_texel_gather_t_slim, 64, 4),
-    .gather_transposed[RF_LANES_ABREAST] = TILE(lanes8_texel_gather_t_abreast, 64, 16),
+    .gather[RF_LANES_SLIM] = TILE(lanes_texel_gather_slim, 64, 4),
+    .gather_transposed[RF_LANES_SLIM] = TILE(lanes_texel_gather_t_slim, 64, 4),
+    .gather_transposed[RF_LANES_ABREAST] = TILE(lanes_texel_gather_t_abreast, 64, 16),
     .gather_transposed[RF_LANES_TALL] = TILE(lanes8_texel_gather_t_tall, 64, 32),
-    .grad[RF_LANES_ABREAST] = TILE(lanes8_texel_grad_abreast, 64, 16),
+    .grad[RF_LANES_ABREAST] = TILE(lanes_texel_grad_abreast, 64, 16),
+};
+/* Where rows lie side by side eight lanes have two of them, four have one: the same modules. Products of whole
+ * registers of columns have modules of their own: by those of the others they took 1.8 times as long. */
+const rf_lanes_set rf_lanes4_texel = {
+    .lanes = 4,
+    .texel = true,
+    .shuffle = true,
+    .favourite = RF_DRIVER_LAVAPIPE,
+    SHADERS(lanes4_texel, 32, 16, TILE(lanes_texel_grad_abreast, 32, 16)),
+    .gather[RF_LANES_SLIM] = TILE(lanes_texel_gather_slim, 32, 4),
+    .gather_transposed[RF_LANES_SLIM] = TILE(lanes_texel_gather_t_slim, 32, 4),
 };
 const rf_lanes_set rf_lanes4_storage = {
     .lanes = 4,

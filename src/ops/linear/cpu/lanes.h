@@ -25,7 +25,7 @@ typedef struct rf_lanes_set {
     rf_lanes_tile gather[RF_LANES_SHAPES], gather_transposed[RF_LANES_SHAPES], gather_scalar[RF_LANES_SHAPES];
     rf_lanes_tile grad[RF_LANES_SHAPES], grad_scalar[RF_LANES_SHAPES];
 } rf_lanes_set;
-extern const rf_lanes_set rf_lanes8_texel, rf_lanes4_storage, rf_lanes4_quad;
+extern const rf_lanes_set rf_lanes8_texel, rf_lanes4_texel, rf_lanes4_storage, rf_lanes4_quad;
 
 /* A plan under construction. */
 typedef struct rf_lanes_plan {

@@ -1,0 +1,12 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Prints where packages of a prefix are found by this Python: the folder that Meson names, unless
+this Python does not look there and looks into another one of the prefix.
+
+Usage: folder.py PREFIX FOLDER"""
+import site
+import sys
+
+prefix, folder = sys.argv[1:]
+searched = [*site.getsitepackages(), site.getusersitepackages()]
+print(folder if folder in searched else next(
+    (found for found in searched if found.startswith(prefix + "/")), folder))

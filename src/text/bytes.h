@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A text that grows. */
+#ifndef RF_TEXT_BYTES_H
+#define RF_TEXT_BYTES_H
+
+#include "base/error.h"
+
+/* Zeroed: empty. */
+typedef struct rf_bytes {
+    char *bytes;
+    size_t size, room;
+    size_t limit; /* that the text of a hostile file may not pass; 0: none */
+} rf_bytes;
+
+/* Room for `size` bytes more. */
+rf_result rf_bytes_reserve(rf_bytes *b, size_t size);
+/* `bytes` must not be the text's own. */
+rf_result rf_bytes_append(rf_bytes *b, const char *bytes, size_t size);
+rf_result rf_bytes_append_code(rf_bytes *b, uint32_t code);
+void rf_bytes_free(rf_bytes *b);
+
+#endif

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Shapes of examples of which dimensions may be left open, as -1: a model is traced for each size that comes. */
+#ifndef RF_TRAIN_MODEL_OPEN_SHAPE_H
+#define RF_TRAIN_MODEL_OPEN_SHAPE_H
+
+#include <ringfire/common.h>
+
+/* A model is built for the first size, and traced for the second one to see what follows from it. */
+enum { RF_OPEN_SIZE = 8, RF_OTHER_OPEN_SIZE = 11 };
+
+static inline bool rf_shape_is_open(rf_shape shape)
+{
+    for (int32_t i = 0; i < shape.rank; i++)
+        if (shape.dim[i] == -1) return true;
+    return false;
+}
+
+/* The shape with a size in the place of what is open. */
+static inline rf_shape rf_shape_filled(rf_shape shape, int64_t size)
+{
+    for (int32_t i = 0; i < shape.rank; i++)
+        if (shape.dim[i] == -1) shape.dim[i] = size;
+    return shape;
+}
+
+/* Two shapes that differ where something was open: it is open in the result. */
+static inline rf_shape rf_shape_opened(rf_shape a, rf_shape b)
+{
+    for (int32_t i = 0; i < a.rank; i++)
+        if (a.dim[i] != b.dim[i]) a.dim[i] = -1;
+    return a;
+}
+
+/* A shape without open dimensions is one of those that another one leaves open. */
+static inline bool rf_shape_fits(rf_shape shape, rf_shape open)
+{
+    if (shape.rank != open.rank) return false;
+    for (int32_t i = 0; i < shape.rank; i++)
+        if (shape.dim[i] != open.dim[i] && (open.dim[i] != -1 || shape.dim[i] < 1)) return false;
+    return true;
+}
+
+#endif
