@@ -138,15 +138,6 @@ DECODER(decode_metaspace)
     return RF_OK;
 }
 
-static rf_result expand_metaspace(rf_arena *arena, const json_t *object, const rf_step *from, rf_steps *out)
-{
-    rf_step step = *from;
-    (void)arena;
-    if (!json_object_get(object, "prepend_scheme"))
-        step.prepend_scheme = step.prefix_space ? RF_PREPEND_ALWAYS : RF_PREPEND_NEVER;
-    return rf_steps_add(out, &step);
-}
-
 DECODER(decode_bpe)
 {
     const rf_slice_text space = { " ", 1 }, nothing = { "", 0 };
@@ -279,7 +270,7 @@ static const rf_step_type decoders[] = {
     { .name = "Fuse", .decode = decode_fuse },
     { .name = "Metaspace",
       .fields = metaspace_fields,
-      .expand = expand_metaspace,
+      .expand = rf_metaspace_expand,
       .decode = decode_metaspace,
       .defaults = { .prefix_space = true } },
     { .name = "WordPiece", .fields = word_piece_fields, .decode = decode_word_piece },

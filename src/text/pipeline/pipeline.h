@@ -122,6 +122,8 @@ extern const rf_role rf_normalizer_role, rf_pre_tokenizer_role, rf_decoder_role;
 rf_result rf_steps_read(rf_arena *arena, const rf_role *role, const json_t *value, rf_steps *out);
 rf_result rf_steps_add(rf_steps *steps, const rf_step *step);
 void rf_steps_free(rf_steps *steps);
+/* Metaspace's: before there were schemes, a flag said whether a text gets a space in front. */
+rf_result rf_metaspace_expand(rf_arena *arena, const json_t *object, const rf_step *from, rf_steps *out);
 
 /* ---- the model ---- */
 

@@ -201,16 +201,6 @@ CUTTER(cut_metaspace)
     return split_at_pattern(&sp, &(rf_pattern){ .text = mark });
 }
 
-/* Before there were schemes, a flag said whether a text gets a space in front. */
-static rf_result expand_metaspace(rf_arena *arena, const json_t *object, const rf_step *from, rf_steps *out)
-{
-    rf_step step = *from;
-    (void)arena;
-    if (!json_object_get(object, "prepend_scheme"))
-        step.prepend_scheme = step.prefix_space ? RF_PREPEND_ALWAYS : RF_PREPEND_NEVER;
-    return rf_steps_add(out, &step);
-}
-
 /* ---- made of others ---- */
 
 /* Rust's characters of words: numbers that are no digits, such as fractions, are none, joiners are. */
@@ -285,7 +275,7 @@ static const rf_step_type pre_tokenizers[] = {
     { .name = "Split", .fields = split_fields, .cut = cut_split },
     { .name = "Metaspace",
       .fields = metaspace_fields,
-      .expand = expand_metaspace,
+      .expand = rf_metaspace_expand,
       .cut = cut_metaspace,
       .defaults = { .prefix_space = true, .split = true } },
     { .name = "BertPreTokenizer", .expand = expand_bert },

@@ -61,6 +61,15 @@ rf_result rf_steps_read(rf_arena *arena, const rf_role *role, const json_t *valu
     return rf_error_context(read_steps(arena, role, value, 0, out), "%s", role->member);
 }
 
+rf_result rf_metaspace_expand(rf_arena *arena, const json_t *object, const rf_step *from, rf_steps *out)
+{
+    rf_step step = *from;
+    (void)arena;
+    if (!json_object_get(object, "prepend_scheme"))
+        step.prepend_scheme = step.prefix_space ? RF_PREPEND_ALWAYS : RF_PREPEND_NEVER;
+    return rf_steps_add(out, &step);
+}
+
 /* ---- patterns ---- */
 
 rf_result rf_pattern_find(const rf_pattern *pattern, rf_matcher *m, const char *text, size_t size, size_t from,
