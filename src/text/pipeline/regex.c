@@ -65,7 +65,7 @@ typedef struct rewriter {
     const char *in;
     size_t size, at;
     bool inside; /* of brackets */
-    rf_bytes out;
+    rf_text_bytes out;
 } rewriter;
 
 static rf_result refuse_syntax(const rewriter *w, size_t length, const char *why)
@@ -79,7 +79,7 @@ static rf_result refuse_syntax(const rewriter *w, size_t length, const char *why
 
 static rf_result copy_bytes(rewriter *w, size_t length)
 {
-    RF_TRY(rf_bytes_append(&w->out, w->in + w->at, length));
+    RF_TRY(rf_text_bytes_append(&w->out, w->in + w->at, length));
     w->at += length;
     return RF_OK;
 }
@@ -106,10 +106,10 @@ static rf_result rewrite_code(rewriter *w)
     for (size_t i = 2; i < 6; i++)
         if (w->at + i >= w->size || !is_hex(w->in[w->at + i]))
             return refuse_syntax(w, 6, "four hexadecimal digits follow \\u");
-    RF_TRY(rf_bytes_append(&w->out, "\\x{", 3));
+    RF_TRY(rf_text_bytes_append(&w->out, "\\x{", 3));
     w->at += 2;
     RF_TRY(copy_bytes(w, 4));
-    return rf_bytes_append(&w->out, "}", 1);
+    return rf_text_bytes_append(&w->out, "}", 1);
 }
 
 static rf_result rewrite_escape(rewriter *w)
@@ -120,7 +120,7 @@ static rf_result rewrite_escape(rewriter *w)
         const char *text = w->inside ? class_escapes[i].inside : class_escapes[i].outside;
         if (class_escapes[i].letter != letter || !text) continue;
         w->at += 2;
-        return rf_bytes_append(&w->out, text, strlen(text));
+        return rf_text_bytes_append(&w->out, text, strlen(text));
     }
     if (letter == 'u') return rewrite_code(w);
     if (strchr("pPx", letter) && pattern_follows(w, 2, "{")) {
@@ -204,7 +204,7 @@ rf_result rf_regex_compile(const char *pattern, size_t size, rf_regex **out)
     rf_regex *regex = RF_NEW(rf_regex);
     rf_result r = regex ? rewrite_pattern(&w) : RF_ERROR_OUT_OF_HOST_MEMORY;
     if (r == RF_OK) r = compile_code(w.out.bytes ? w.out.bytes : "", w.out.size, &regex->code);
-    rf_bytes_free(&w.out);
+    rf_text_bytes_free(&w.out);
     if (r < 0)
         rf_free(regex);
     else
