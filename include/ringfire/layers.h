@@ -161,9 +161,10 @@ RF_API RF_MUST_USE rf_result rf_layer_layer_norm(const rf_layer_norm_params *par
 typedef struct rf_rms_norm_params {
     double epsilon;                          /**< added to the mean of squares. 0: 1e-6 */
     bool no_scale;                           /**< leave out gamma */
-    const rf_initializer *gamma_initializer; /**< NULL: ones */
+    const rf_initializer *gamma_initializer; /**< NULL: ones, or zeros with `unit_offset` */
     const char *name;
-    uint64_t reserved[8]; /**< zero: room for later fields */
+    bool unit_offset;     /**< the scale is 1 + gamma, as Gemma's */
+    uint64_t reserved[7]; /**< zero: room for later fields */
 } rf_rms_norm_params;
 /** Layer of rf_rms_norm(), with a variable "gamma" [c]. `params` may be NULL. */
 RF_API RF_MUST_USE rf_result rf_layer_rms_norm(const rf_rms_norm_params *params, rf_layer **out);
@@ -201,6 +202,8 @@ RF_API RF_MUST_USE rf_result rf_layer_flatten(rf_layer **out);
 RF_API RF_MUST_USE rf_result rf_layer_reshape(rf_shape shape, rf_layer **out);
 /** Layer of rf_activate(). */
 RF_API RF_MUST_USE rf_result rf_layer_activation(rf_activation activation, rf_layer **out);
+/** x * scale + offset, both finite, as Keras' Rescaling. A `scale` of 0 gives `offset` alone. */
+RF_API RF_MUST_USE rf_result rf_layer_rescaling(float scale, float offset, rf_layer **out);
 /** Layer of rf_dropout(), which acts in training only. */
 RF_API RF_MUST_USE rf_result rf_layer_dropout(float rate, uint64_t seed, rf_layer **out);
 /**
@@ -418,6 +421,29 @@ RF_API RF_MUST_USE rf_result rf_layer_bidirectional(rf_layer *forward, rf_merge 
  */
 RF_API RF_MUST_USE rf_result rf_layer_time_distributed(rf_layer *layer, const char *name,
                                                        rf_layer **out);
+/**
+ * One step of each sequence, [n, steps, ...] -> [n, ...]: such as the first one, whose token BERT
+ * classifies by. A negative number counts from the last step.
+ */
+RF_API RF_MUST_USE rf_result rf_layer_select_step(int32_t step, rf_layer **out);
+/** How rf_rotary_params changes the angles of rotary positions. */
+typedef enum rf_rotary_scaling {
+    RF_ROTARY_UNSCALED,
+    RF_ROTARY_LINEAR,  /**< all angles divided by `factor` (Chen et al. 2023) */
+    RF_ROTARY_DYNAMIC, /**< a larger base for sequences over `original_length` ("dynamic NTK") */
+    RF_ROTARY_LLAMA3,  /**< slow angles divided by `factor`, fast ones kept, as Llama 3.1 */
+} rf_rotary_scaling;
+/** Options of rotary positions. */
+typedef struct rf_rotary_params {
+    rf_rotary_scaling scaling;
+    int32_t original_length; /**< of the sequences before scaling; DYNAMIC and LLAMA3 require it */
+    double factor;           /**< at least 1; required where there is scaling */
+    /** LLAMA3: waves longer than original_length / this are slow; required */
+    double low_frequency_factor;
+    /** LLAMA3: those shorter than original_length / this are fast; required, and larger */
+    double high_frequency_factor;
+    uint64_t reserved[8]; /**< zero: room for later fields */
+} rf_rotary_params;
 /** An attention layer. `num_heads` and `key_dim` are required. */
 typedef struct rf_multi_head_attention_params {
     int32_t num_heads;
@@ -433,7 +459,16 @@ typedef struct rf_multi_head_attention_params {
     float rotary_base; /**< turns queries and keys by their places (Su et al. 2021); 0: not */
     const rf_initializer *kernel_initializer; /**< NULL: Glorot uniform */
     const char *name;
-    uint64_t reserved[8]; /**< zero: room for later fields */
+    const rf_rotary_params *rotary; /**< of `rotary_base`, copied; NULL: none */
+    float scale;                    /**< of the scores; 0: 1 / sqrt(key_dim) */
+    /** With `causal`: a query attends to so many keys at most, its own the last; 0: to all. */
+    int32_t window;
+    /** Each head's queries and keys are normalised by their root mean square before they are
+     * turned, with this epsilon and a learned scale; 0: not */
+    float query_key_norm;
+    float softcap;        /**< as rf_attention_params::softcap; 0: none */
+    bool no_output_bias;  /**< the output alone has no bias */
+    uint64_t reserved[4]; /**< zero: room for later fields */
 } rf_multi_head_attention_params;
 /**
  * Multi-head attention (Vaswani et al. 2017): query [n, t, d] [, value [n, s, e] [, key [n, s, f]]]
@@ -442,7 +477,8 @@ typedef struct rf_multi_head_attention_params {
  * to, and a query without any gives the bias of the output.
  * Variables as in Keras: "query/kernel" [d, num_heads, key_dim], "query/bias" [num_heads, key_dim],
  * "key/...", "value/...", "attention_output/kernel" [num_heads, value_dim, output_dim] and
- * "attention_output/bias" [output_dim]. With `rotary_base` key_dim is even, and halves are turned,
+ * "attention_output/bias" [output_dim]. With `query_key_norm` there are "query_norm/gamma" and
+ * "key_norm/gamma" [key_dim] as well. With `rotary_base` key_dim is even, and halves are turned,
  * not pairs of neighbours.
  *
  * rf_layer_apply() has two more outputs to give: the keys and values that were attended to,

@@ -168,7 +168,7 @@ RF_API rf_layer *rf_model_layer_at(const rf_model *model, uint32_t index);
  * (rf_layer_set_trainable()) or to read its weights (rf_layer_variable()). "encoder/dense" is the
  * layer "dense" of the model that is the layer "encoder". Borrowed; NULL when there is none.
  */
-RF_API rf_layer *rf_model_layer(const rf_model *model, const char *name);
+RF_API rf_layer *rf_model_find_layer(const rf_model *model, const char *name);
 
 /**
  * The name that a variable has in the files of a model, such as "encoder/dense/kernel". Borrowed

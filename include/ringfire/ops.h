@@ -632,7 +632,10 @@ typedef struct rf_attention_params {
      * need not be there yet; see rf_slice_update(). Zeroed: s - t
      */
     rf_tensor first_query;
-    uint64_t reserved[3]; /**< zero: room for later fields */
+    int32_t window; /**< with `causal`: at most so many keys, the last of those; 0: all of them */
+    /** c: scores become c * tanh(score / c) before the softmax, in the composed form; 0: not */
+    float softcap;
+    uint64_t reserved[2]; /**< zero: room for later fields */
 } rf_attention_params;
 /**
  * Scaled dot-product attention (Vaswani et al. 2017): query [n, heads, t, k], key [n, heads, s, k],

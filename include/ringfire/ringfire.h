@@ -22,6 +22,7 @@
 #include <ringfire/ops.h>
 #include <ringfire/optimizers.h>
 #include <ringfire/parameter_server.h>
+#include <ringfire/pretrained.h>
 #include <ringfire/profile.h>
 #include <ringfire/readers.h>
 #include <ringfire/status.h>

@@ -53,7 +53,8 @@ typedef struct rf_strategy_members {
 /* State that replicas keep. */
 typedef struct rf_strategy_store {
     rf_store trainable, fixed; /* fixed: variables that no optimizer may touch */
-    rf_flat gradients;         /* places as in `trainable` */
+    rf_flat gradients;         /* places as in `trainable`; empty until it `trains` */
+    bool trains;               /* there has been an updater */
     rf_weight_copies weight_copies;
     rf_flat assigned;       /* what a step gives to variables of `fixed`; places as there */
     rf_flat summands, sums; /* of sums over replicas within a step: what a replica adds, and the sums */
@@ -61,6 +62,7 @@ typedef struct rf_strategy_store {
     uint64_t max_segment;
     uint64_t generation; /* raised when arrays move: programs made before must be made anew */
     uint64_t variables_created;
+    const rf_variable_source *source; /* of the values of new variables; NULL: their initializers */
     rf_copying copying;
 } rf_strategy_store;
 

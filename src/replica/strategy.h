@@ -282,6 +282,18 @@ rf_result rf_updater_read_owned(rf_updater *updater, uint32_t slot, const rf_var
                                 float *values);
 /* Elements of a variable, as rf_variable_read() gives them. */
 rf_result rf_variable_read_range(const rf_variable *variable, rf_range range, float *values);
+/* Sets some of its elements, as rf_variable_assign() sets all. */
+rf_result rf_variable_assign_range(rf_variable *variable, rf_range range, const float *values);
+/* Whoever has the values of the variables that are about to be made: each is asked for, before it takes memory, and has
+ * no values until they are assigned. */
+typedef struct rf_variable_source {
+    rf_result (*admit)(void *user, const char *name, rf_shape shape);
+    void *user;
+} rf_variable_source;
+void rf_strategy_set_variable_source(rf_strategy *strategy,
+                                     const rf_variable_source *source); /* borrowed; NULL: none */
+/* Room for so many elements in so many further trainable variables, so that nothing has to move as they come. */
+rf_result rf_strategy_reserve_variables(rf_strategy *strategy, uint64_t elements, uint64_t variables);
 /* The rows of this worker's replicas of what rf_updater_read_totals() gives. Not collective. */
 rf_result rf_updater_read_own_totals(rf_updater *updater, const rf_variable *variable, float *values);
 /* Number of a worker's first replica; of rank world size: of all replicas. */

@@ -143,7 +143,11 @@ static rf_tensor attention_compose(rf_trace *t, rf_tensor query, rf_tensor key, 
 {
     const rf_dtype type = rf_tensor_dtype(t, value);
     const int64_t queries = rf_tensor_shape(t, query).dim[2], keys = rf_tensor_shape(t, key).dim[2];
-    rf_tensor weights = attention_weights(t, attention_scores(t, query, key, scale), reach, queries, keys);
+    rf_tensor scores = attention_scores(t, query, key, scale);
+    if (params->softcap > 0)
+        scores = rf_multiply(t, rf_tanh(t, rf_multiply(t, scores, rf_constant(t, 1.0f / params->softcap))),
+                             rf_constant(t, params->softcap));
+    rf_tensor weights = attention_weights(t, scores, reach, queries, keys);
     if (is_narrow(t, query) && is_narrow(t, key) && is_narrow(t, value)) weights = rf_cast(t, weights, type);
     if (params->dropout != 0)
         weights = rf_dropout_of(t, weights, params->dropout, params->dropout_seed, "rf_attention: dropout of weights");
@@ -161,7 +165,7 @@ static rf_op_call describe_call(const rf_tensor_desc *q, const rf_tensor_desc *k
 static bool attention_fuses(const rf_trace *t, const rf_attention_params *params, const rf_op_call *call)
 {
     if (params->form != RF_ATTENTION_AUTO) return params->form == RF_ATTENTION_FUSED;
-    if (!rf_trace_training(t) || params->dropout != 0) return false;
+    if (!rf_trace_training(t) || params->dropout != 0 || params->softcap > 0) return false;
     const rf_strategy *strategy = rf_trace_strategy(t);
     for (uint32_t i = 0; i < rf_strategy_num_local_replicas(strategy); i++)
         if (!rf_attention_pays(call, rf_strategy_caps(strategy, i))) return false;
@@ -188,22 +192,54 @@ static rf_result check_params(const rf_attention_params *p)
     if (p->form == RF_ATTENTION_FUSED && p->dropout != 0)
         return RF_FAIL(RF_ERROR_INVALID_ARGUMENT,
                        "rf_attention: the fused form has no dropout (%g); use RF_ATTENTION_AUTO", (double)p->dropout);
+    if (p->window < 0 || (p->window > 0 && !p->causal))
+        return RF_FAIL(RF_ERROR_INVALID_ARGUMENT,
+                       "rf_attention: window is %d; it counts keys back from a query's own, with causal set",
+                       (int)p->window);
+    RF_REFUSE_ZERO(p->softcap, "rf_attention: softcap", "it must be positive; 0 leaves it out");
+    if (!isfinite(p->softcap) || p->softcap < 0)
+        return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "rf_attention: softcap is %g, must be positive and finite",
+                       (double)p->softcap);
+    if (p->softcap > 0 && p->form == RF_ATTENTION_FUSED)
+        return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "rf_attention: the fused form has no softcap; use RF_ATTENTION_AUTO");
     if (p->first_query.id != 0 && !p->causal)
         return RF_FAIL(RF_ERROR_INVALID_ARGUMENT,
                        "rf_attention: first_query says where queries stand in a causal order; set causal, too");
     return RF_OK;
 }
 
+/* [1, 1, t, s]: 1 where a key is one of the last `window` up to a query's own; the invalid tensor where all are. */
+static rf_tensor window_from(rf_trace *t, const rf_attention_params *params, rf_tensor query, rf_tensor key)
+{
+    const bool follows = rf_dim_follows(t, query, 2) || rf_dim_follows(t, key, 2);
+    const int64_t queries = rf_tensor_shape(t, query).dim[2], keys = rf_tensor_shape(t, key).dim[2];
+    if (params->window == 0 || (!follows && keys <= params->window)) return RF_NO_TENSOR;
+    const rf_tensor first = params->first_query.id != 0 ? rf_position_number(t, params->first_query)
+                            : follows ? rf_subtract(t, rf_count_along(t, key, 2), rf_count_along(t, query, 2))
+                                      : rf_constant(t, (float)(keys - queries));
+    const rf_tensor before =
+        rf_subtract(t, rf_add(t, places_of(t, query, true), first), rf_constant(t, (float)params->window));
+    return rf_compare(t, RF_GREATER, places_of(t, key, false), before);
+}
+
+/* Where both masks allow it; the second may be none. */
+static rf_tensor intersect_masks(rf_trace *t, rf_tensor mask, rf_tensor other)
+{
+    if (other.id == 0) return mask;
+    return mask.id != 0 ? rf_multiply(t, mask_bits(t, mask), other) : other;
+}
+
 /* The mask of the params has been checked. A position that only the run knows makes the order a mask. */
 static bool find_reach(rf_trace *t, const rf_attention_params *params, rf_tensor query, rf_tensor key,
                        attention_reach *out)
 {
-    *out = (attention_reach){ .mask = params->mask, .causal = params->causal };
-    if (params->first_query.id == 0) return true;
-    if (!rf_position_check(t, params->first_query, "rf_attention: first_query")) return false;
+    if (params->first_query.id != 0 && !rf_position_check(t, params->first_query, "rf_attention: first_query"))
+        return false;
+    const rf_tensor window = window_from(t, params, query, key);
+    *out = (attention_reach){ .mask = intersect_masks(t, params->mask, window), .causal = params->causal };
+    if (params->first_query.id == 0) return rf_trace_status(t) >= 0;
     const rf_tensor order = order_from(t, rf_position_number(t, params->first_query), query, key);
-    *out = (attention_reach){ .mask = params->mask.id != 0 ? rf_multiply(t, mask_bits(t, params->mask), order) : order,
-                              .some_always = params->mask.id == 0 };
+    *out = (attention_reach){ .mask = intersect_masks(t, out->mask, order), .some_always = params->mask.id == 0 };
     return rf_trace_status(t) >= 0;
 }
 

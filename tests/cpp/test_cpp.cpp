@@ -227,6 +227,20 @@ static void models(rf::strategy &strategy)
     CHECK(thrown([&] { model.fit(params); }) == "enough" && epochs == 1);
 }
 
+/* A model as a layer of another one. */
+static void layers_of_models(rf::strategy &strategy)
+{
+    const rf::layer body[] = { rf::layer::dense(rf::dense_params().units(2).name("body")) };
+    const auto inner = rf::model::sequential(strategy, body, rf::shape(3));
+    const rf::layer parts[] = { rf::layer::from_model(rf::model_layer_params().model(inner).name("inner")),
+                                rf::layer::dense(rf::dense_params().units(1).name("head")) };
+    const auto outer = rf::model::sequential(strategy, parts, rf::shape(3));
+    CHECK(outer.find_layer("inner/body") == inner.find_layer("body"));
+    CHECK(outer.num_layers() == 2 && outer.output_shape(0).dim[0] == 1);
+    CHECK(std::string(outer.variable_name(rf_layer_variable(outer.find_layer("inner/body"), "bias"))) ==
+          "inner/body/bias");
+}
+
 static void handles(rf::strategy &strategy)
 {
     auto variable = rf::variable::create(strategy, rf::variable_params().shape(rf::shape(1)));
@@ -245,8 +259,10 @@ int main()
     const struct {
         const char *name;
         void (*run)(rf::strategy &);
-    } tests[] = { { "errors", errors },     { "tensors", tensors }, { "steps", steps },    { "variables", variables },
-                  { "datasets", datasets }, { "models", models },   { "handles", handles } };
+    } tests[] = { { "errors", errors },     { "tensors", tensors },
+                  { "steps", steps },       { "variables", variables },
+                  { "datasets", datasets }, { "models", models },
+                  { "handles", handles },   { "layers of models", layers_of_models } };
     rf::strategy strategy = rf::strategy::mirrored();
     for (const auto &test : tests) {
         const std::string message = thrown([&] { test.run(strategy); });

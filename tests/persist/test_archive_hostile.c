@@ -9,6 +9,7 @@
 #include <msgpack.h>
 #include <zstd.h>
 
+#include "../support/clock.h"
 #include "memory_files.h"
 #include "peak_memory.h"
 #include "persist/archive/format.h"
@@ -73,7 +74,7 @@ static rf_result check_with(const void *file, uint64_t size, rf_result (*read)(c
     const rf_result r = read(&ops);
     const uint64_t resident = peak_memory_end(&peak), counted = wrapped_peak();
     const double seconds = processor_time() - start;
-    if (counted > size + most_memory || resident > size + most_memory || seconds >= MOST_SECONDS)
+    if (counted > size + most_memory || resident > size + most_memory || seconds >= MOST_SECONDS * slowness())
         fail_msg("a file of %llu bytes took %.2f s, %llu bytes (%llu resident)", (unsigned long long)size, seconds,
                  (unsigned long long)counted, (unsigned long long)resident);
     memory_files_free(&files);

@@ -21,6 +21,7 @@ ALLOWED = {
                     "protobuf"},
     "src/train": {"ringfire", "base", "graph", "ops", "replica", "trace", "data", "persist",
                   "server", "train", "jansson"},
+    "src/pretrained": {"ringfire", "base", "replica", "persist", "train", "pretrained", "jansson"},
     "transport": {"ringfire", "base", "transport", "rdma", "openssl", "jansson", "pmix"},
     "tools": {"ringfire", "jansson", "cairo", "ckpt", "plot", "report", "run", "top", "own"},
     "tools/bench": {"ringfire", "base", "graph", "ops", "exec", "gpu", "replica", "shaders",

@@ -15,6 +15,8 @@ typedef struct attention_case {
     float scale;
     int64_t mask[4]; /* its shape; zeroed: none */
     int64_t place;   /* of the first query among the keys, plus 1; 0: not given */
+    int32_t window;  /* 0: all keys */
+    float softcap;   /* 0: none */
 } attention_case;
 
 static const attention_case cases[] = {
@@ -27,6 +29,12 @@ static const attention_case cases[] = {
     { 2, 5, true, 0.3f, { 0 }, 3 },
     { 3, 5, true, 0, { N, 1, 1, 5 }, 2 }, /* query 0 attends to keys 0 and 1, of which the mask leaves one */
     { 2, 4, true, 0, { 0 }, 10 },         /* beyond the keys: to all of them */
+    { 5, 5, true, 0, { 0 }, 0, 2 },
+    { 4, 5, true, 0, { 0 }, 0, 5 },           /* as long as the keys */
+    { 2, 5, true, 0, { 0 }, 3, 2 },           /* in pieces */
+    { 4, 4, true, 0, { N, 1, 1, 4 }, 0, 1 },  /* its own key alone, which the mask takes from query 0 */
+    { 3, 5, false, 0.9f, { 0 }, 0, 0, 0.5f }, /* low enough that most scores bend */
+    { 5, 5, true, 0, { 0 }, 0, 3, 2 },
 };
 
 typedef struct attention_data {
@@ -40,7 +48,9 @@ static bool attends(const attention_data *d, int64_t head, int64_t i, int64_t j)
 {
     const int64_t *shape = d->c->mask, at[4] = { head / H, head % H, i, j };
     int64_t place = 0;
-    if (d->c->causal && j > i + (d->c->place ? d->c->place - 1 : d->c->s - d->c->t)) return false;
+    const int64_t own = i + (d->c->place ? d->c->place - 1 : d->c->s - d->c->t);
+    if (d->c->causal && j > own) return false;
+    if (d->c->window && j <= own - d->c->window) return false;
     for (int k = 0; k < 4; k++) place = place * shape[k] + (shape[k] > 1 ? at[k] : 0);
     return shape[0] == 0 || d->mask[place] != 0;
 }
@@ -58,7 +68,8 @@ static double define(const attention_data *d, float *y)
             if (!attends(d, row / t, row % t, j)) continue;
             for (int c = 0; c < K; c++)
                 score += (double)d->query[row * K + c] * (double)d->key[(row / t * s + j) * K + c];
-            const double weight = exp(score * scale);
+            const double cap = (double)d->c->softcap;
+            const double weight = exp(cap > 0 ? cap * tanh(score * scale / cap) : score * scale);
             total += weight;
             for (int c = 0; c < V; c++) sum[c] += weight * (double)d->value[(row / t * s + j) * V + c];
         }
@@ -75,7 +86,9 @@ static rf_result attention_step(rf_trace *t, const rf_tensor *in, rf_tensor *out
 {
     const attention_data *d = user;
     const int64_t *m = d->c->mask;
-    rf_attention_params params = { .causal = d->c->causal, .scale = d->c->scale, .form = d->form };
+    rf_attention_params params = {
+        .causal = d->c->causal, .scale = d->c->scale, .form = d->form, .window = d->c->window, .softcap = d->c->softcap
+    };
     if (m[0] == N) params.mask = in[3];
     if (m[0] == 1)
         params.mask =
@@ -137,7 +150,7 @@ static void run_case(rf_strategy *strategy, const attention_case *c, rf_attentio
 static void definition(rf_strategy *strategy)
 {
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
-        for (int form = RF_ATTENTION_AUTO; form <= RF_ATTENTION_FUSED; form++)
+        for (int form = RF_ATTENTION_AUTO; form <= RF_ATTENTION_FUSED - (cases[i].softcap > 0); form++)
             run_case(strategy, &cases[i], (rf_attention_form)form);
 }
 
@@ -253,6 +266,8 @@ typedef struct mistake {
     float dropout;
     int place; /* places of the first query; 0: not given */
     bool causal;
+    int32_t window;
+    float softcap;
 } mistake;
 
 static rf_result mistaken_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *user)
@@ -260,7 +275,12 @@ static rf_result mistaken_step(rf_trace *t, const rf_tensor *in, rf_tensor *out,
     static float zeros[64];
     static int32_t places[2];
     const mistake *m = user;
-    rf_attention_params params = { .scale = m->scale, .form = m->form, .dropout = m->dropout, .causal = m->causal };
+    rf_attention_params params = { .scale = m->scale,
+                                   .form = m->form,
+                                   .dropout = m->dropout,
+                                   .causal = m->causal,
+                                   .window = m->window,
+                                   .softcap = m->softcap };
     const rf_tensor query = rf_constant_array(t, &(rf_array){ RF_F32, m->query, zeros });
     const rf_tensor key = rf_constant_array(t, &(rf_array){ RF_F32, m->key, zeros });
     const rf_tensor value = rf_constant_array(t, &(rf_array){ RF_F32, m->value, zeros });
@@ -286,6 +306,10 @@ static void refuses(rf_strategy *strategy)
         { x, x, x, { 0 }, 0, "the fused form has no dropout (0.5); use RF_ATTENTION_AUTO", RF_ATTENTION_FUSED, 0.5f },
         { x, x, x, { 0 }, 0, "first_query says where queries stand in a causal order", RF_ATTENTION_AUTO, 0, 1, false },
         { x, x, x, { 0 }, 0, "first_query is i32 [2], must be i32 of one element", RF_ATTENTION_AUTO, 0, 2, true },
+        { x, x, x, { 0 }, 0, "window is 2; it counts keys back", RF_ATTENTION_AUTO, 0, 0, false, 2 },
+        { x, x, x, { 0 }, 0, "window is -1; it counts keys back", RF_ATTENTION_AUTO, 0, 0, true, -1 },
+        { x, x, x, { 0 }, 0, "softcap is -1, must be positive", RF_ATTENTION_AUTO, 0, 0, false, 0, -1 },
+        { x, x, x, { 0 }, 0, "the fused form has no softcap", RF_ATTENTION_FUSED, 0, 0, false, 0, 1 },
     };
     float example[1] = { 0 };
     const rf_element batch = { .num_components = 1, .component = { array_f32(RF_SHAPE(1), example) } };

@@ -145,10 +145,10 @@ static void twins(rf_strategy *s)
     fit(model, 2);
     predict(model, 2, before);
     /* The encoder is the program's: trained with the other one, and gone without it. */
-    rf_layer *dense = rf_model_layer(model, "encoder/dense");
-    assert_ptr_equal(dense, rf_model_layer(encoder, "dense"));
+    rf_layer *dense = rf_model_find_layer(model, "encoder/dense");
+    assert_ptr_equal(dense, rf_model_find_layer(encoder, "dense"));
     OK(rf_variable_read(rf_layer_variable(dense, "kernel"), kernel));
-    OK(rf_variable_read(rf_layer_variable(rf_model_layer(model, "encoder"), "dense/kernel"), other));
+    OK(rf_variable_read(rf_layer_variable(rf_model_find_layer(model, "encoder"), "dense/kernel"), other));
     assert_memory_equal(kernel, other, sizeof(kernel));
     rf_model_destroy(&encoder);
     OK(rf_model_save(model, in_folder("twins.rfck"), NULL));
@@ -165,7 +165,7 @@ static void twins(rf_strategy *s)
     assert_int_equal(rf_inference_num_inputs(net), 2);
     rf_inference_destroy(&net);
     /* The model within the loaded one is complete: it is saved by itself. */
-    OK(rf_model_save(rf_layer_model(rf_model_layer(loaded, "encoder")), in_folder("encoder.rfck"), NULL));
+    OK(rf_model_save(rf_layer_model(rf_model_find_layer(loaded, "encoder")), in_folder("encoder.rfck"), NULL));
     rf_model_destroy(&loaded);
     OK(rf_model_load(s, in_folder("encoder.rfck"), &loaded));
     assert_int_equal(rf_model_num_layers(loaded), 2);
@@ -190,7 +190,7 @@ static void two_models(rf_strategy *s)
     OK(rf_model_build(outer, RF_SHAPE(IN)));
     names_in_file(outer, names, sizeof(names));
     assert_non_null(strstr(names, "model/encoder/dense/kernel"));
-    assert_non_null(rf_model_layer(outer, "model/encoder/code"));
+    assert_non_null(rf_model_find_layer(outer, "model/encoder/code"));
     predict(inner, 1, first);
     predict(outer, 1, second);
     assert_same_predictions(first, second);
@@ -232,7 +232,8 @@ static void two_layers(rf_strategy *s)
     OK(rf_model_save(model, in_folder("two.rfck"), NULL));
     OK(rf_model_load(s, in_folder("two.rfck"), &loaded));
     assert_int_equal(rf_model_num_params(loaded), rf_model_num_params(model));
-    assert_ptr_equal(rf_layer_model(rf_model_layer(loaded, "whole")), rf_layer_model(rf_model_layer(loaded, "part")));
+    assert_ptr_equal(rf_layer_model(rf_model_find_layer(loaded, "whole")),
+                     rf_layer_model(rf_model_find_layer(loaded, "part")));
     predict(loaded, 1, after);
     assert_memory_equal(before, after, sizeof(before));
     rf_model_destroy(&loaded);
@@ -255,7 +256,7 @@ static void shared_layers(rf_strategy *s)
     FAILS(rf_layer_share(again, &layers[0]), RF_ERROR_INVALID_ARGUMENT, "no model has the layer");
     FAILS(rf_layer_set_name(again, ""), RF_ERROR_INVALID_ARGUMENT, "name is empty");
     rf_layer_destroy(&again);
-    OK(rf_layer_share(rf_model_layer(first, "dense"), &layers[0]));
+    OK(rf_layer_share(rf_model_find_layer(first, "dense"), &layers[0]));
     OK(rf_layer_dropout(0.5f, 3, &layers[1]));
     OK(rf_layer_set_name(layers[1], "drop"));
     rf_layer *head[3] = { layers[0], layers[1], make_dense(CLASSES, "head") };
@@ -267,12 +268,12 @@ static void shared_layers(rf_strategy *s)
     compile_model(s, second, &optimizer);
     fit(second, 1);
     float kernel[IN * 5], other[IN * 5];
-    OK(rf_variable_read(rf_layer_variable(rf_model_layer(second, "dense"), "kernel"), kernel));
-    OK(rf_variable_read(rf_layer_variable(rf_model_layer(first, "dense"), "kernel"), other));
+    OK(rf_variable_read(rf_layer_variable(rf_model_find_layer(second, "dense"), "kernel"), kernel));
+    OK(rf_variable_read(rf_layer_variable(rf_model_find_layer(first, "dense"), "kernel"), other));
     assert_memory_equal(kernel, other, sizeof(kernel));
-    rf_layer_set_trainable(rf_model_layer(second, "dense"), false);
+    rf_layer_set_trainable(rf_model_find_layer(second, "dense"), false);
     assert_int_equal(rf_model_variables(first).count, 2);
-    rf_layer_set_trainable(rf_model_layer(second, "dense"), true);
+    rf_layer_set_trainable(rf_model_find_layer(second, "dense"), true);
     OK(rf_model_save(second, in_folder("second.rfck"), NULL));
     predict(second, 1, before);
     rf_model_destroy(&first); /* its weights stay */
@@ -292,7 +293,7 @@ TEST_ON_TWO(shared_layers)
 
 static void read_kernel(rf_model *model, const char *layer, float *out)
 {
-    OK(rf_variable_read(rf_layer_variable(rf_model_layer(model, layer), "kernel"), out));
+    OK(rf_variable_read(rf_layer_variable(rf_model_find_layer(model, layer), "kernel"), out));
 }
 
 /* The code of docs/guides/models.md, word for word. */
@@ -332,9 +333,9 @@ static void another_head(rf_strategy *s)
     assert_true(memcmp(head, after, sizeof(head)) != 0);
     OK(rf_model_save(model, in_folder("headed.rfck"), NULL));
     OK(rf_model_load(s, in_folder("headed.rfck"), &again));
-    assert_false(rf_layer_trainable(rf_model_layer(again, "base")));
+    assert_false(rf_layer_trainable(rf_model_find_layer(again, "base")));
     assert_int_equal(rf_model_variables(again).count, 2);
-    rf_layer_set_trainable(rf_model_layer(again, "base"), true);
+    rf_layer_set_trainable(rf_model_find_layer(again, "base"), true);
     assert_int_equal(rf_model_variables(again).count, 4);
     rf_model_destroy(&again);
     rf_model_destroy(&model);
@@ -382,8 +383,8 @@ static void refuses(rf_strategy *s)
     FAILS(rf_model_save(model, in_folder("x"), NULL), RF_ERROR_UNSUPPORTED,
           "the models of layers 'twins' and 'alone' have a model in common");
     OK(rf_model_save_weights(model, in_folder("x"), NULL));
-    assert_null(rf_model_layer(model, "twins/none"));
-    assert_null(rf_model_layer(model, "twin"));
+    assert_null(rf_model_find_layer(model, "twins/none"));
+    assert_null(rf_model_find_layer(model, "twin"));
     assert_null(rf_model_layer_at(model, 2));
     rf_model_destroy(&model);
     rf_model_destroy(&custom);

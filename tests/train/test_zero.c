@@ -465,14 +465,22 @@ static rf_result trace_huber(rf_trace *t, const rf_tensor *in, rf_tensor *out, v
     return rf_trace_status(t);
 }
 
-static rf_result run_huber(rf_strategy *strategy)
+static rf_result run_step(rf_strategy *strategy, rf_step_fn step)
 {
     rf_function *function;
-    OK(rf_function_create(strategy, &(rf_function_params){ .step = trace_huber }, &function));
+    OK(rf_function_create(strategy, &(rf_function_params){ .step = step }, &function));
     const rf_element batch = { .num_components = 1, .component = { array_f32(RF_SHAPE(1, 2), pair) } };
     const rf_result r = rf_strategy_run(strategy, function, &batch, NULL);
     rf_function_destroy(&function);
     return r;
+}
+
+static rf_result trace_softcap(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *user)
+{
+    (void)out, (void)user;
+    const rf_tensor keys = rf_reshape(t, in[0], RF_SHAPE(-1, 1, 2, 1));
+    (void)rf_attention(t, keys, keys, keys, &(rf_attention_params){ .softcap = RF_ZERO });
+    return rf_trace_status(t);
 }
 
 static void optimizers_refuse_zero(void **state)
@@ -519,13 +527,20 @@ static void others_refuse_zero(rf_strategy *strategy)
     const rf_loss huber = { .kind = RF_LOSS_HUBER, .delta = RF_ZERO };
     const rf_initializer scaling = { .kind = RF_INIT_VARIANCE_SCALING, .a = RF_ZERO };
     const rf_multi_head_attention_params attention = { .num_heads = 1, .key_dim = 2, .rotary_base = RF_ZERO };
+    const rf_multi_head_attention_params scaled = { .num_heads = 1, .key_dim = 2, .scale = RF_ZERO };
+    const rf_multi_head_attention_params capped = { .num_heads = 1, .key_dim = 2, .softcap = RF_ZERO };
+    const rf_multi_head_attention_params normed = { .num_heads = 1, .key_dim = 2, .query_key_norm = RF_ZERO };
     const rf_worker_params worker = { .strategy = strategy, .global_clip_norm = zero };
     OK(rf_dataset_from_arrays(&of, &arrays));
     OK(rf_checkpoint_create(strategy, &checkpoint));
     REFUSED("rf_worker_params.global_clip_norm", rf_worker_run(&worker));
     REFUSED("rf_layer_sine_position_encoding(max_wavelength)", rf_layer_sine_position_encoding(RF_ZERO, &layer));
     REFUSED("rf_multi_head_attention_params.rotary_base", rf_layer_multi_head_attention(&attention, &layer));
-    REFUSED("rf_huber(delta)", run_huber(strategy));
+    REFUSED("rf_multi_head_attention_params.scale", rf_layer_multi_head_attention(&scaled, &layer));
+    REFUSED("rf_multi_head_attention_params.softcap", rf_layer_multi_head_attention(&capped, &layer));
+    REFUSED("rf_multi_head_attention_params.query_key_norm", rf_layer_multi_head_attention(&normed, &layer));
+    REFUSED("rf_attention_params.softcap", run_step(strategy, trace_softcap));
+    REFUSED("rf_huber(delta)", run_step(strategy, trace_huber));
     REFUSED("rf_loss.delta", rf_loss_check(&huber, "a loss"));
     REFUSED(
         "rf_initializer.a",

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "mesh_support.h"
+#include "../support/clock.h"
 #include "../support/port.h"
 
 #include <arpa/inet.h>
@@ -123,7 +124,7 @@ void fleet_run_threads(fleet *f)
 
 void fleet_await(fleet *f, int stage, uint32_t but, unsigned ms)
 {
-    const uint64_t end = rf_now_ns() + ms * MS;
+    const uint64_t end = rf_now_ns() + ms * MS * slowness();
     for (uint32_t r = 0; r < f->world; r++) {
         if (but >> r & 1) continue;
         while (f->reports[r].stage < stage) {

@@ -13,6 +13,7 @@
 #include <sys/time.h>
 #include <unistd.h>
 
+#include "../support/clock.h"
 #include "base/platform.h"
 #include "channel_support.h"
 #include "tests/room.h"
@@ -26,7 +27,7 @@ static void expect_frame(rf_channel *c, uint16_t type, const void *bytes, size_t
     uint16_t got_type;
     const void *body;
     size_t got_size;
-    assert_int_equal(rf_channel_receive(c, &got_type, &body, &got_size, 10 * SECOND), RF_OK);
+    assert_int_equal(rf_channel_receive(c, &got_type, &body, &got_size, 10 * SECOND * slowness()), RF_OK);
     assert_int_equal(got_type, type);
     assert_int_equal(got_size, size);
     if (size > 0) assert_memory_equal(body, bytes, size);

@@ -124,8 +124,6 @@ static rf_result mix_batch(void *user, rf_random_key key, const rf_element *in, 
 static rf_result derive_mixing(const char *function, const rf_dataset *in, uint64_t seed, const rf_mixup_params *params,
                                mix_step step, rf_dataset **out)
 {
-    RF_REQUIRE(in, "%s: in is NULL", function);
-    RF_TRY(RF_PARAMS_CHECK(rf_mixup_params, params));
     const double alpha = params ? params->alpha : 0;
     RF_REQUIRE(alpha != (double)RF_ZERO, "%s: alpha is RF_ZERO: nothing would be mixed; leave the step out", function);
     RF_REQUIRE(isfinite(alpha) && alpha >= 0, "%s: alpha is %g; give a number above 0", function, alpha);
@@ -150,6 +148,8 @@ rf_result rf_dataset_mixup(const rf_dataset *in, uint64_t seed, const rf_mixup_p
 {
     RF_REQUIRE(out, "rf_dataset_mixup: out is NULL");
     *out = NULL;
+    RF_REQUIRE(in, "rf_dataset_mixup: in is NULL");
+    RF_TRY(RF_PARAMS_CHECK(rf_mixup_params, params));
     return derive_mixing("rf_dataset_mixup", in, seed, params, (mix_step){ .alpha = 0.2 }, out);
 }
 
@@ -160,6 +160,7 @@ rf_result rf_dataset_cutmix(const rf_dataset *in, uint32_t index, uint64_t seed,
     RF_REQUIRE(out, "rf_dataset_cutmix: out is NULL");
     *out = NULL;
     RF_REQUIRE(in, "rf_dataset_cutmix: in is NULL");
+    RF_TRY(RF_PARAMS_CHECK(rf_mixup_params, params));
     RF_REQUIRE(index < in->spec.num_components, "rf_dataset_cutmix: index is %u, the elements have %u components",
                index, in->spec.num_components);
     RF_REQUIRE(in->batch_size == 0 || in->spec.shape[index].rank == 4,

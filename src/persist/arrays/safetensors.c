@@ -140,11 +140,14 @@ static rf_result check_names(const rf_named_array *const *arrays, uint32_t count
 }
 
 /* `h->bytes` is the caller's, also when it fails. */
-static rf_result make_header(const rf_named_array *const *sorted, uint32_t count, header_text *h)
+static rf_result make_header(const rf_named_array *const *sorted, uint32_t count, const char *metadata, header_text *h)
 {
+    static const char key[] = "{\"__metadata__\":";
     uint64_t at = 0;
     RF_TRY(check_names(sorted, count));
-    RF_TRY(header_append(h, "{", 1));
+    RF_TRY(header_append(h, key, metadata ? strlen(key) : 1));
+    if (metadata) RF_TRY(header_append(h, metadata, strlen(metadata)));
+    if (metadata && count > 0) RF_TRY(header_append(h, ",", 1));
     for (uint32_t i = 0; i < count; i++) {
         const uint64_t end = at + array_bytes(&sorted[i]->array);
         if (i > 0) RF_TRY(header_append(h, ",", 1));
@@ -169,12 +172,12 @@ static rf_result copy_bytes(const rf_new_file *file, const char *path, const cha
 }
 
 static rf_result write_parts(const rf_new_file *file, const char *path, const rf_named_array *const *sorted,
-                             uint32_t count, const rf_archive_source *source)
+                             uint32_t count, const char *metadata, const rf_archive_source *source)
 {
     header_text header = { 0 };
     unsigned char length[LENGTH_BYTES];
     void *window = source ? rf_calloc(WINDOW, 1) : NULL;
-    rf_result r = source && !window ? RF_ERROR_OUT_OF_HOST_MEMORY : make_header(sorted, count, &header);
+    rf_result r = source && !window ? RF_ERROR_OUT_OF_HOST_MEMORY : make_header(sorted, count, metadata, &header);
     const uint64_t size = header.size;
     for (int i = 0; i < LENGTH_BYTES; i++) length[i] = (unsigned char)(size >> 8 * i);
     if (r >= 0) r = rf_file_write_at(file->ops, file->fd, path, length, LENGTH_BYTES, 0);
@@ -193,9 +196,8 @@ static rf_result write_parts(const rf_new_file *file, const char *path, const rf
     return r;
 }
 
-/* NULL source: arrays have their data. */
-static rf_result write_file(const rf_file_ops *ops, const char *path, const rf_named_array *arrays, uint32_t count,
-                            const rf_archive_source *source)
+rf_result rf_safetensors_write_from(const rf_file_ops *ops, const char *path, const rf_named_array *arrays,
+                                    uint32_t count, const char *metadata, const rf_archive_source *source)
 {
     RF_REQUIRE(path && *path, "rf_safetensors_write: path is empty");
     RF_REQUIRE(arrays || count == 0, "rf_safetensors_write: arrays is NULL");
@@ -207,7 +209,7 @@ static rf_result write_file(const rf_file_ops *ops, const char *path, const rf_n
     rf_new_file file;
     rf_result r = rf_new_file_begin(&file, ops, path);
     if (r >= 0) {
-        r = write_parts(&file, path, sorted, count, source);
+        r = write_parts(&file, path, sorted, count, metadata, source);
         if (r >= 0)
             r = rf_new_file_commit(&file);
         else
@@ -220,7 +222,7 @@ static rf_result write_file(const rf_file_ops *ops, const char *path, const rf_n
 rf_result rf_safetensors_write_with(const rf_file_ops *ops, const char *path, const rf_named_array *arrays,
                                     uint32_t count)
 {
-    return write_file(ops, path, arrays, count, NULL);
+    return rf_safetensors_write_from(ops, path, arrays, count, NULL, NULL);
 }
 
 static rf_result read_archive(void *user, const char *name, uint64_t offset, void *data, uint64_t size)
@@ -239,7 +241,9 @@ rf_result rf_safetensors_from_archive(rf_archive *archive, const char *path)
         r = rf_archive_entry_at(archive, i, &e);
         if (r >= 0) arrays[i] = (rf_named_array){ e.name, { e.dtype, e.shape, NULL } };
     }
-    if (r >= 0) r = write_file(&rf_system_file_ops, path, arrays, count, &(rf_archive_source){ read_archive, archive });
+    if (r >= 0)
+        r = rf_safetensors_write_from(&rf_system_file_ops, path, arrays, count, NULL,
+                                      &(rf_archive_source){ read_archive, archive });
     rf_free(arrays);
     return r;
 }

@@ -4,6 +4,8 @@
 
 #include "replica/internal.h"
 
+enum { PIECE = 1 << 20 }; /* elements that are written at once, where the host has none of them */
+
 void rf_flat_free(const rf_strategy *s, rf_flat *flat)
 {
     for (uint32_t r = 0; flat->buffers && r < s->members.num_local; r++) rf_gpu_buffer_destroy(&flat->buffers[r]);
@@ -50,9 +52,11 @@ rf_result rf_flat_write_same(const rf_strategy *s, const rf_flat *flat, uint64_t
 
 rf_result rf_flat_clear(const rf_strategy *s, const rf_flat *flat, uint64_t offset, uint64_t count)
 {
-    float *zeros = RF_NEW_ARRAY(float, count);
-    if (!zeros) return RF_ERROR_OUT_OF_HOST_MEMORY;
-    const rf_result r = rf_flat_write_same(s, flat, offset, count, zeros);
+    const uint64_t most = count < PIECE ? count : PIECE;
+    float *zeros = RF_NEW_ARRAY(float, most);
+    rf_result r = zeros ? RF_OK : RF_ERROR_OUT_OF_HOST_MEMORY;
+    for (uint64_t done = 0; r >= 0 && done < count; done += most)
+        r = rf_flat_write_same(s, flat, offset + done, count - done < most ? count - done : most, zeros);
     rf_free(zeros);
     return r;
 }

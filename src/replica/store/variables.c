@@ -14,7 +14,19 @@
 
 /* ---- places in the store ---- */
 
-/* Makes room for `count` more elements. Arrays that must move do so with what is in them. */
+/* Arrays that must move do so with what is in them. */
+static rf_result set_capacity(rf_strategy *s, rf_store *store, uint64_t capacity)
+{
+    RF_TRY(rf_strategy_wait(s));
+    /* The gradients first: if the second step fails, gradients with too much room do no harm, while values with more
+     * room than gradients would. */
+    if (store == &s->store.trainable && s->store.trains)
+        RF_TRY(rf_flat_grow(s, &s->store.gradients, capacity, store->used));
+    s->store.generation++;
+    return rf_flat_grow(s, &store->values, capacity, store->used);
+}
+
+/* Makes room for `count` more elements. */
 static rf_result variables_reserve(rf_strategy *s, rf_store *store, uint64_t count)
 {
     const uint64_t need = store->used + count;
@@ -22,21 +34,40 @@ static rf_result variables_reserve(rf_strategy *s, rf_store *store, uint64_t cou
     uint64_t capacity = store->values.capacity + store->values.capacity / 2;
     if (capacity < SMALLEST_STORE) capacity = SMALLEST_STORE;
     if (capacity < need) capacity = need;
-    capacity = rf_align_up(capacity, s->store.alignment);
-    RF_TRY(rf_strategy_wait(s));
-    /* The gradients first: if the second step fails, gradients with too much room do no harm, while values with more
-     * room than gradients would. */
-    if (store == &s->store.trainable) RF_TRY(rf_flat_grow(s, &s->store.gradients, capacity, store->used));
-    s->store.generation++;
-    RF_TRY(rf_flat_grow(s, &store->values, capacity, store->used));
+    return set_capacity(s, store, rf_align_up(capacity, s->store.alignment));
+}
+
+rf_result rf_strategy_begin_training(rf_strategy *s)
+{
+    const rf_store *store = &s->store.trainable;
+    if (s->store.trains) return RF_OK;
+    if (store->values.capacity > 0) {
+        RF_TRY(rf_strategy_wait(s));
+        RF_TRY(rf_flat_grow(s, &s->store.gradients, store->values.capacity, 0));
+        RF_TRY(rf_flat_clear(s, &s->store.gradients, 0, store->used));
+    }
+    s->store.trains = true;
     return RF_OK;
 }
 
-static rf_result write_all(const rf_variable *v, const float *values, uint64_t count)
+rf_result rf_strategy_reserve_variables(rf_strategy *s, uint64_t elements, uint64_t variables)
+{
+    rf_store *store = &s->store.trainable;
+    const uint64_t most = elements + variables * s->store.alignment;
+    if (store->used + most <= store->values.capacity) return RF_OK;
+    return set_capacity(s, store, rf_align_up(store->used + most, s->store.alignment));
+}
+
+void rf_strategy_set_variable_source(rf_strategy *strategy, const rf_variable_source *source)
+{
+    strategy->store.source = source;
+}
+
+static rf_result write_from(const rf_variable *v, uint64_t first, const float *values, uint64_t count)
 {
     rf_store *store = rf_variable_store(v);
     if (v->trainable) v->strategy->store.weight_copies.stale = true;
-    return rf_flat_write_same(v->strategy, &store->values, v->offset, count, values);
+    return rf_flat_write_same(v->strategy, &store->values, v->offset + first, count, values);
 }
 
 /* The first hole that variables which are gone have left and that is long enough, else the end; *index is its place in
@@ -53,7 +84,7 @@ static uint64_t find_place(const rf_store *store, uint64_t count, uint32_t *inde
 }
 
 /* `values` has the length of the span: what follows the variable's own elements is zero, also where an older variable
- * was. */
+ * was. NULL: the variable's own are set later. */
 static rf_result place_variable(rf_variable *v, const float *values)
 {
     rf_strategy *s = v->strategy;
@@ -64,9 +95,12 @@ static rf_result place_variable(rf_variable *v, const float *values)
     if (v->offset + padded > store->used) RF_TRY(variables_reserve(s, store, v->offset + padded - store->used));
     RF_TRY(RF_VEC_GROW(&store->variables));
     RF_TRY(rf_strategy_wait(s));
-    RF_TRY(write_all(v, values, padded));
+    if (values)
+        RF_TRY(write_from(v, 0, values, padded));
+    else
+        RF_TRY(rf_flat_clear(s, &store->values, v->offset + v->count, padded - v->count));
     if (v->trainable) {
-        RF_TRY(rf_flat_clear(s, &s->store.gradients, v->offset, padded));
+        if (s->store.trains) RF_TRY(rf_flat_clear(s, &s->store.gradients, v->offset, padded));
         rf_exchange_forget(&s->exchange.between, rf_variable_span(v));
     }
     if (store->used < v->offset + padded) store->used = v->offset + padded;
@@ -127,6 +161,9 @@ static rf_result set_up(rf_variable *v, const rf_variable_params *p)
     RF_REQUIRE(count > 0, "rf_variable_create: '%s' has shape %s; give %d dimensions or less, each of at least 1",
                v->name, rf_shape_format(v->shape, shape, sizeof(shape)), RF_MAX_RANK);
     v->count = (uint64_t)count;
+    const rf_variable_source *source = v->strategy->store.source;
+    if (source) RF_TRY(source->admit(source->user, v->name, v->shape));
+    if (source) return place_variable(v, NULL);
     float *values = RF_NEW_ARRAY(float, rf_align_up(v->count, v->strategy->store.alignment));
     if (!values) return RF_ERROR_OUT_OF_HOST_MEMORY;
     rf_result r = initial_values(v, p, values);
@@ -217,7 +254,14 @@ RF_API rf_result rf_variable_assign(rf_variable *variable, const float *values)
     RF_REQUIRE(values, "rf_variable_assign: values is NULL");
     RF_TRY(rf_strategy_wait(variable->strategy));
     RF_TRY(rf_strategy_status(variable->strategy));
-    return write_all(variable, values, variable->count);
+    return write_from(variable, 0, values, variable->count);
+}
+
+rf_result rf_variable_assign_range(rf_variable *v, rf_range range, const float *values)
+{
+    RF_TRY(rf_strategy_wait(v->strategy));
+    RF_TRY(rf_strategy_status(v->strategy));
+    return write_from(v, range.begin, values, range.end - range.begin);
 }
 
 rf_result rf_variable_read_range(const rf_variable *v, rf_range range, float *values)

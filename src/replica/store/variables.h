@@ -37,6 +37,8 @@ static inline rf_range rf_variable_span(const rf_variable *v)
 {
     return (rf_range){ v->offset, v->offset + rf_align_up(v->count, v->strategy->store.alignment) };
 }
+/* Makes room for the gradients of all variables, which programs that only infer do not need. */
+rf_result rf_strategy_begin_training(rf_strategy *strategy);
 void rf_variables_sort(rf_variable **variables, uint32_t count); /* by offset */
 
 /* ---- check.c ---- */

@@ -62,6 +62,7 @@ rf_result rf_updater_create(rf_strategy *strategy, const rf_updater_params *para
         return RF_FAIL(RF_ERROR_UNSUPPORTED,
                        "losses cannot be scaled where only the largest gradients travel: what is kept for later steps "
                        "would be of another scale; leave out loss_scale, or use another compression");
+    RF_TRY(rf_strategy_begin_training(strategy));
     rf_updater *u = RF_NEW(rf_updater);
     if (!u) return RF_ERROR_OUT_OF_HOST_MEMORY;
     u->references = 1;

@@ -128,6 +128,34 @@ static rf_result activation_from_json(const json_t *object, const char *name, rf
     return rf_layer_activation((rf_activation)activation, out);
 }
 
+static rf_result rescaling_to_json(const rf_layer *layer, json_t *object)
+{
+    RF_TRY(rf_json_set(object, "scale", json_real((double)layer->u.rescaling.scale)));
+    return rf_json_set(object, "offset", json_real((double)layer->u.rescaling.offset));
+}
+
+static rf_result rescaling_from_json(const json_t *object, const char *name, rf_layer **out)
+{
+    (void)name;
+    float scale = 1, offset = 0;
+    RF_TRY(rf_json_float(object, "scale", &scale));
+    RF_TRY(rf_json_float(object, "offset", &offset));
+    return rf_layer_rescaling(scale, offset, out);
+}
+
+static rf_result select_step_to_json(const rf_layer *layer, json_t *object)
+{
+    return rf_json_set(object, "step", json_integer(layer->u.step));
+}
+
+static rf_result select_step_from_json(const json_t *object, const char *name, rf_layer **out)
+{
+    (void)name;
+    int32_t step = 0;
+    RF_TRY(rf_json_i32(object, "step", &step));
+    return rf_layer_select_step(step, out);
+}
+
 static rf_result dropout_to_json(const rf_layer *layer, json_t *object)
 {
     RF_TRY(rf_json_set(object, "rate", json_real((double)layer->u.dropout.rate)));
@@ -319,7 +347,8 @@ static rf_result norm_fields_to_json(const rf_norm *n, json_t *object)
 
 static rf_result rms_norm_to_json(const rf_layer *layer, json_t *object)
 {
-    return norm_fields_to_json(&layer->u.norm, object);
+    RF_TRY(norm_fields_to_json(&layer->u.norm, object));
+    return rf_json_set(object, "unit_offset", json_boolean(layer->u.norm.unit_offset));
 }
 
 static rf_result layer_norm_to_json(const rf_layer *layer, json_t *object)
@@ -357,9 +386,12 @@ static rf_result layer_norm_from_json(const json_t *object, const char *name, rf
 static rf_result rms_norm_from_json(const json_t *object, const char *name, rf_layer **out)
 {
     rf_norm n;
+    bool unit_offset = false;
     RF_TRY(norm_fields_from_json(object, &n));
+    RF_TRY(rf_json_bool(object, "unit_offset", &unit_offset));
     const rf_rms_norm_params p = { .epsilon = n.epsilon,
                                    .no_scale = !n.scale,
+                                   .unit_offset = unit_offset,
                                    .gamma_initializer = n.scale ? &n.gamma_initializer : NULL,
                                    .name = name };
     return rf_layer_rms_norm(&p, out);
@@ -500,6 +532,32 @@ static rf_result bidirectional_from_json(const json_t *object, const char *name,
     return rf_layer_bidirectional(forward, (rf_merge)merge, name, out);
 }
 
+static const char *const rotary_names[] = { "unscaled", "linear", "dynamic", "llama3" };
+
+static rf_result rotary_to_json(const rf_rotary_params *rotary, json_t *object)
+{
+    if (rotary->scaling == RF_ROTARY_UNSCALED) return RF_OK;
+    json_t *o = json_object();
+    RF_TRY(rf_json_set(object, "rotary", o));
+    RF_TRY(rf_json_set(o, "scaling", json_string(rotary_names[rotary->scaling])));
+    RF_TRY(rf_json_set(o, "original_length", json_integer(rotary->original_length)));
+    RF_TRY(rf_json_set(o, "factor", json_real(rotary->factor)));
+    RF_TRY(rf_json_set(o, "low_frequency_factor", json_real(rotary->low_frequency_factor)));
+    return rf_json_set(o, "high_frequency_factor", json_real(rotary->high_frequency_factor));
+}
+
+static rf_result rotary_from_json(const json_t *object, rf_rotary_params *out)
+{
+    int scaling = RF_ROTARY_UNSCALED;
+    const json_t *o = json_object_get(object, "rotary");
+    RF_TRY(rf_json_choice(o, "scaling", rotary_names, RF_NAME_COUNT(rotary_names), &scaling));
+    out->scaling = (rf_rotary_scaling)scaling;
+    RF_TRY(rf_json_i32(o, "original_length", &out->original_length));
+    RF_TRY(rf_json_number(o, "factor", &out->factor));
+    RF_TRY(rf_json_number(o, "low_frequency_factor", &out->low_frequency_factor));
+    return rf_json_number(o, "high_frequency_factor", &out->high_frequency_factor);
+}
+
 static rf_result attention_to_json(const rf_layer *layer, json_t *object)
 {
     RF_TRY(rf_json_set(object, "num_heads", json_integer(layer->u.attention.num_heads)));
@@ -512,14 +570,21 @@ static rf_result attention_to_json(const rf_layer *layer, json_t *object)
     RF_TRY(rf_json_set(object, "rotary_base", json_real((double)layer->u.attention.rotary_base)));
     RF_TRY(rf_json_set(object, "causal", json_boolean(layer->u.attention.causal)));
     RF_TRY(rf_json_set(object, "use_bias", json_boolean(layer->u.attention.use_bias)));
+    RF_TRY(rf_json_set(object, "use_output_bias", json_boolean(layer->u.attention.use_output_bias)));
+    RF_TRY(rf_json_set(object, "scale", json_real((double)layer->u.attention.scale)));
+    RF_TRY(rf_json_set(object, "window", json_integer(layer->u.attention.window)));
+    RF_TRY(rf_json_set(object, "softcap", json_real((double)layer->u.attention.softcap)));
+    RF_TRY(rf_json_set(object, "query_key_norm", json_real((double)layer->u.attention.norm_epsilon)));
+    RF_TRY(rotary_to_json(&layer->u.attention.rotary, object));
     return rf_json_set(object, "kernel_initializer", rf_initializer_to_json(&layer->u.attention.kernel_initializer));
 }
 
 static rf_result attention_from_json(const json_t *object, const char *name, rf_layer **out)
 {
     rf_initializer kernel = { 0 };
+    rf_rotary_params rotary = { 0 };
     rf_multi_head_attention_params p = { .kernel_initializer = &kernel, .name = name };
-    bool bias = true;
+    bool bias = true, output_bias = true;
     RF_TRY(rf_json_i32(object, "num_heads", &p.num_heads));
     RF_TRY(rf_json_i32(object, "num_key_value_heads", &p.num_key_value_heads));
     RF_TRY(rf_json_i32(object, "key_dim", &p.key_dim));
@@ -530,8 +595,16 @@ static rf_result attention_from_json(const json_t *object, const char *name, rf_
     RF_TRY(rf_json_float(object, "rotary_base", &p.rotary_base));
     RF_TRY(rf_json_bool(object, "causal", &p.causal));
     RF_TRY(rf_json_bool(object, "use_bias", &bias));
+    RF_TRY(rf_json_bool(object, "use_output_bias", &output_bias));
+    RF_TRY(rf_json_float(object, "scale", &p.scale));
+    RF_TRY(rf_json_i32(object, "window", &p.window));
+    RF_TRY(rf_json_float(object, "softcap", &p.softcap));
+    RF_TRY(rf_json_float(object, "query_key_norm", &p.query_key_norm));
+    RF_TRY(rotary_from_json(object, &rotary));
     RF_TRY(rf_initializer_from_json(object, "kernel_initializer", &kernel));
     p.no_bias = !bias;
+    p.no_output_bias = bias && !output_bias;
+    if (rotary.scaling != RF_ROTARY_UNSCALED) p.rotary = &rotary;
     return rf_layer_multi_head_attention(&p, out);
 }
 
@@ -627,6 +700,8 @@ static const rf_layer_describer describers[] = {
     { .kind = "flatten", .create = rf_layer_flatten },
     { .kind = "reshape", .to_json = reshape_to_json, .from_json = reshape_from_json },
     { .kind = "activation", .to_json = activation_to_json, .from_json = activation_from_json },
+    { .kind = "select_step", .to_json = select_step_to_json, .from_json = select_step_from_json },
+    { .kind = "rescaling", .to_json = rescaling_to_json, .from_json = rescaling_from_json },
     { .kind = "dropout", .to_json = dropout_to_json, .from_json = dropout_from_json },
     { .kind = "batch_normalization", .to_json = batch_norm_to_json, .from_json = batch_norm_from_json },
     { .kind = "add", .create = rf_layer_add },

@@ -7,6 +7,7 @@
 #include "base/params.h"
 #include "trace/trace.h"
 #include "train/layers/layer.h"
+#include "train/layers/rotary.h"
 
 /* Projections of the query, of what is attended to, and of the result. */
 enum { QUERY, KEY, VALUE, OUTPUT, NUM_PROJECTIONS };
@@ -23,9 +24,20 @@ static int32_t width_of(const rf_layer *layer, int projection)
     return projection == VALUE ? layer->u.attention.value_dim : layer->u.attention.key_dim;
 }
 
+static bool has_bias(const rf_layer *layer, int projection)
+{
+    return projection == OUTPUT ? layer->u.attention.use_output_bias : layer->u.attention.use_bias;
+}
+
 static rf_variable *variable_of(const rf_layer *layer, int projection, bool bias)
 {
     return layer->variables[layer->u.attention.use_bias ? 2 * projection + (int)bias : projection];
+}
+
+/* The scales of the norms of queries and of keys come last. */
+static rf_variable *norm_of(const rf_layer *layer, int projection)
+{
+    return layer->variables[layer->num_variables - 2 + (projection == KEY)];
 }
 
 /* ---- variables ---- */
@@ -63,7 +75,7 @@ static rf_result add_projection(rf_layer *layer, rf_strategy *strategy, int proj
                        rf_asprintf("%s/bias", projections[projection]) };
     rf_result r = names[0] && names[1] ? RF_OK : RF_ERROR_OUT_OF_HOST_MEMORY;
     if (r >= 0) r = rf_layer_add_variable(layer, strategy, names[0], kernel, layer->u.attention.kernel_initializer);
-    if (r >= 0 && layer->u.attention.use_bias)
+    if (r >= 0 && has_bias(layer, projection))
         r = rf_layer_add_variable(layer, strategy, names[1], bias, (rf_initializer){ .kind = RF_INIT_ZEROS });
     rf_free(names[0]);
     rf_free(names[1]);
@@ -80,16 +92,21 @@ static rf_result attention_build(rf_layer *layer, rf_strategy *strategy, const r
         RF_TRY(add_projection(layer, strategy, p, RF_SHAPE(features, bias.dim[0], bias.dim[1]), bias));
     }
     const int64_t output_dim = layer->u.attention.output_dim ? layer->u.attention.output_dim : in[0].shape.dim[2];
-    return add_projection(layer, strategy, OUTPUT,
+    RF_TRY(add_projection(layer, strategy, OUTPUT,
                           RF_SHAPE(layer->u.attention.num_heads, layer->u.attention.value_dim, output_dim),
-                          RF_SHAPE(output_dim));
+                          RF_SHAPE(output_dim)));
+    if (layer->u.attention.norm_epsilon == 0.0f) return RF_OK;
+    const rf_shape width = RF_SHAPE(layer->u.attention.key_dim);
+    const rf_initializer ones = { .kind = RF_INIT_ONES };
+    RF_TRY(rf_layer_add_variable(layer, strategy, "query_norm/gamma", width, ones));
+    return rf_layer_add_variable(layer, strategy, "key_norm/gamma", width, ones);
 }
 
 /* ---- arithmetic ---- */
 
 static rf_tensor add_bias(rf_trace *t, const rf_layer *layer, int projection, rf_tensor x)
 {
-    if (!layer->u.attention.use_bias) return x;
+    if (!has_bias(layer, projection)) return x;
     const rf_tensor bias = rf_variable_tensor(t, variable_of(layer, projection, true));
     return rf_bias_add(t, x, rf_reshape(t, bias, RF_SHAPE(-1)));
 }
@@ -104,7 +121,11 @@ static rf_tensor projection_apply(rf_trace *t, const rf_layer *layer, int projec
     const rf_tensor flat = rf_reshape(t, kernel, RF_SHAPE(shape.dim[2], heads * width));
     const rf_tensor y = add_bias(t, layer, projection, rf_matmul(t, x, flat, RF_TRANSPOSE_NONE));
     const rf_size sizes[4] = { rf_size_of(x, 0, 1), rf_size_of(x, 1, 1), rf_size_fixed(heads), rf_size_fixed(width) };
-    return rf_transpose(t, rf_regroup(t, y, sizes, 4), heads_first);
+    rf_tensor heads_apart = rf_regroup(t, y, sizes, 4);
+    if (layer->u.attention.norm_epsilon != 0.0f && projection <= KEY)
+        heads_apart = rf_rms_norm(t, heads_apart, rf_variable_tensor(t, norm_of(layer, projection)),
+                                  layer->u.attention.norm_epsilon);
+    return rf_transpose(t, heads_apart, heads_first);
 }
 
 /* Each head of keys and values for several of queries: [n, few, s, width] -> [n, heads, s, width]. */
@@ -123,10 +144,11 @@ static rf_tensor rotary_angles(rf_trace *t, const rf_layer *layer, int64_t steps
 {
     float *values = RF_NEW_ARRAY(float, (size_t)(steps * half));
     if (!values) return rf_trace_emit(t, RF_ERROR_OUT_OF_HOST_MEMORY, 0);
-    for (int64_t s = 0; s < steps; s++)
-        for (int64_t i = 0; i < half; i++)
-            values[s * half + i] =
-                (float)fn((double)s * pow((double)layer->u.attention.rotary_base, -(double)i / (double)half));
+    for (int64_t i = 0; i < half; i++) {
+        const double angle =
+            rf_rotary_angle(&layer->u.attention.rotary, (double)layer->u.attention.rotary_base, i, half, steps);
+        for (int64_t s = 0; s < steps; s++) values[s * half + i] = (float)fn((double)s * angle);
+    }
     const rf_array constant = { .dtype = RF_F32, .shape = RF_SHAPE(steps, half), .data = values };
     const rf_tensor out = rf_constant_array(t, &constant);
     rf_free(values);
@@ -234,6 +256,9 @@ static void attention_apply(rf_trace *t, const rf_layer *layer, const rf_layer_a
                                          .dropout = p->mode == RF_TRAINING ? layer->u.attention.dropout : 0.0f,
                                          .dropout_seed = layer->u.attention.seed,
                                          .causal = layer->u.attention.causal,
+                                         .scale = layer->u.attention.scale,
+                                         .window = layer->u.attention.window,
+                                         .softcap = layer->u.attention.softcap,
                                          .first_query = p->start_index };
     const rf_tensor y = rf_attention(t, query, share_heads(t, layer, pair[0]), share_heads(t, layer, pair[1]), &params);
     const int64_t width = (int64_t)layer->u.attention.num_heads * layer->u.attention.value_dim;
@@ -259,6 +284,22 @@ static const rf_layer_kind attention_kind = { .base_name = "multi_head_attention
                                               .takes_cache = true,
                                               .narrow = true };
 
+static rf_result check_scores(const rf_multi_head_attention_params *p, const char *function)
+{
+    RF_REQUIRE(isfinite(p->scale), "%s: scale %g must be finite", function, (double)p->scale);
+    RF_REFUSE_ZERO(p->scale, "scale", "all keys would have the same weight; 0 means 1 / sqrt(key_dim)");
+    RF_REQUIRE(p->window >= 0 && (p->window == 0 || p->causal),
+               "%s: window is %d; it counts keys back from a query's own, with causal set", function, (int)p->window);
+    RF_REQUIRE(p->softcap >= 0.0f && isfinite(p->softcap), "%s: softcap %g must be positive and finite", function,
+               (double)p->softcap);
+    RF_REFUSE_ZERO(p->softcap, "softcap", "it must be positive; 0 leaves it out");
+    RF_REQUIRE(p->query_key_norm >= 0.0f && isfinite(p->query_key_norm),
+               "%s: query_key_norm %g must be positive and finite", function, (double)p->query_key_norm);
+    RF_REFUSE_ZERO(p->query_key_norm, "query_key_norm", "it must be positive; 0 leaves it out");
+    RF_REQUIRE(!(p->no_bias && p->no_output_bias), "%s: no_output_bias is set but no_bias leaves out all", function);
+    return RF_OK;
+}
+
 static rf_result check_params(const rf_multi_head_attention_params *p)
 {
     static const char *const function = "rf_layer_multi_head_attention";
@@ -278,6 +319,9 @@ static rf_result check_params(const rf_multi_head_attention_params *p)
     RF_REQUIRE(p->rotary_base != RF_ZERO, "%s: rotary_base is RF_ZERO: it must be positive; 0 turns nothing", function);
     RF_REQUIRE(p->rotary_base == 0.0f || p->key_dim % 2 == 0, "%s: rotary_base needs an even key_dim, not %d", function,
                (int)p->key_dim);
+    RF_REQUIRE(p->rotary == NULL || p->rotary_base > 0.0f, "%s: rotary is set but rotary_base is 0", function);
+    RF_TRY(rf_rotary_check(p->rotary, function));
+    RF_TRY(check_scores(p, function));
     return p->kernel_initializer ? rf_layer_check_initializer(p->kernel_initializer, function, "kernel_initializer")
                                  : RF_OK;
 }
@@ -301,6 +345,12 @@ rf_result rf_layer_multi_head_attention(const rf_multi_head_attention_params *pa
     layer->u.attention.seed = params->seed;
     layer->u.attention.causal = params->causal;
     layer->u.attention.use_bias = !params->no_bias;
+    layer->u.attention.use_output_bias = !params->no_bias && !params->no_output_bias;
+    layer->u.attention.scale = params->scale;
+    layer->u.attention.window = params->window;
+    layer->u.attention.softcap = params->softcap;
+    layer->u.attention.norm_epsilon = params->query_key_norm;
+    if (params->rotary) layer->u.attention.rotary = *params->rotary;
     if (params->kernel_initializer) layer->u.attention.kernel_initializer = *params->kernel_initializer;
     *out = layer;
     return RF_OK;

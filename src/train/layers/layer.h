@@ -39,11 +39,11 @@ typedef struct rf_affine {
 /* The norms of rows have these in common. */
 typedef struct rf_norm {
     double epsilon;
-    bool center, scale;
+    bool center, scale, unit_offset; /* the last: of 1 + gamma */
     rf_initializer gamma_initializer, beta_initializer;
 } rf_norm;
 
-enum { RF_MAX_LAYER_VARIABLES = 8 };
+enum { RF_MAX_LAYER_VARIABLES = 10 };
 
 /* Tells which variables of a layer are trained. */
 typedef struct rf_layer_state {
@@ -99,6 +99,9 @@ struct rf_layer {
             rf_initializer gamma_initializer, beta_initializer;
         } batch_norm;
         struct {
+            float scale, offset;
+        } rescaling;
+        struct {
             int32_t axis; /* negative counts from the last */
             bool whole, invert;
             int64_t count;          /* of means; 0: they are not given */
@@ -139,6 +142,7 @@ struct rf_layer {
         } noise;
         int32_t axis;  /* of concatenate */
         int32_t value; /* of not_equal */
+        int32_t step;  /* of select_step */
         struct {
             rf_rnn_kind kind;
             int32_t units;
@@ -148,10 +152,12 @@ struct rf_layer {
         } rnn;
         struct {
             int32_t num_heads, num_key_value_heads, key_dim, value_dim, output_dim;
-            float dropout, rotary_base;
+            int32_t window;                                           /* 0: none */
+            float dropout, rotary_base, scale, softcap, norm_epsilon; /* 0: none; scale 0: 1 / sqrt(key_dim) */
             uint64_t seed;
-            bool causal, use_bias;
+            bool causal, use_bias, use_output_bias;
             rf_initializer kernel_initializer;
+            rf_rotary_params rotary;
         } attention;
         struct {
             const rf_layer *embedding; /* of the same model */

@@ -31,7 +31,9 @@ static rf_result norm_build(rf_layer *layer, rf_strategy *strategy, rf_dtype dty
 
 static rf_tensor norm_gamma(rf_trace *t, const rf_layer *layer)
 {
-    return layer->u.norm.scale ? rf_variable_tensor(t, layer->variables[0]) : RF_NO_TENSOR;
+    if (!layer->u.norm.scale) return RF_NO_TENSOR;
+    const rf_tensor gamma = rf_variable_tensor(t, layer->variables[0]);
+    return layer->u.norm.unit_offset ? rf_add(t, gamma, rf_constant(t, 1)) : gamma;
 }
 
 static rf_tensor layer_norm_call(rf_trace *t, const rf_layer *layer, rf_tensor x, rf_mode mode)
@@ -105,9 +107,12 @@ rf_result rf_layer_rms_norm(const rf_rms_norm_params *params, rf_layer **out)
     const rf_rms_norm_params *p = params ? params : &defaults;
     RF_REQUIRE(!(p->no_scale && p->gamma_initializer),
                "rf_layer_rms_norm: gamma_initializer is set but no_scale leaves out gamma");
+    RF_REQUIRE(!(p->no_scale && p->unit_offset), "rf_layer_rms_norm: unit_offset is set but no_scale leaves out gamma");
     const rf_norm norm = { .epsilon = p->epsilon == 0.0 ? 1e-6 : p->epsilon,
                            .scale = !p->no_scale,
-                           .gamma_initializer = given_or(p->gamma_initializer, RF_INIT_ONES),
+                           .unit_offset = p->unit_offset,
+                           .gamma_initializer =
+                               given_or(p->gamma_initializer, p->unit_offset ? RF_INIT_ZEROS : RF_INIT_ONES),
                            .beta_initializer = { .kind = RF_INIT_ZEROS } };
     return norm_new(&rms_norm_kind, "rf_layer_rms_norm", &norm, p->name, out);
 }

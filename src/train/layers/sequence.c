@@ -231,3 +231,42 @@ rf_result rf_layer_global_avg_pool1d(rf_layer **out)
     *out = NULL;
     return rf_layer_new(&global_avg_pool1d_kind, NULL, out);
 }
+
+/* ---- one step ---- */
+
+static rf_result select_step_build(rf_layer *layer, rf_strategy *strategy, rf_dtype dtype, rf_shape input)
+{
+    (void)strategy;
+    (void)dtype;
+    char text[96];
+    const int32_t step = layer->u.step;
+    RF_REQUIRE(input.rank >= 2 && step < input.dim[1] && step >= -input.dim[1],
+               "layer '%s' takes step %d of sequences [n, steps, ...], got %s", layer->name, (int)step,
+               rf_shape_format(input, text, sizeof(text)));
+    return RF_OK;
+}
+
+static rf_tensor select_step_call(rf_trace *t, const rf_layer *layer, rf_tensor x, rf_mode mode)
+{
+    (void)mode;
+    const rf_shape shape = rf_tensor_shape(t, x);
+    if (shape.rank < 2) return RF_NO_TENSOR;
+    const int64_t step = layer->u.step < 0 ? layer->u.step + shape.dim[1] : layer->u.step;
+    const int64_t begin[] = { 0, step }, end[] = { INT64_MAX, step + 1 };
+    rf_size sizes[RF_MAX_RANK] = { rf_size_of(x, 0, 1) };
+    for (int32_t i = 2; i < shape.rank; i++) sizes[i - 1] = rf_size_of(x, i, 1);
+    return rf_regroup(t, rf_slice(t, x, begin, end, NULL, 2), sizes, (uint32_t)shape.rank - 1);
+}
+
+static const rf_layer_kind select_step_kind = {
+    .base_name = "select_step", .type_name = "SelectStep", .build = select_step_build, .call = select_step_call
+};
+
+rf_result rf_layer_select_step(int32_t step, rf_layer **out)
+{
+    RF_REQUIRE(out, "rf_layer_select_step: out is NULL");
+    *out = NULL;
+    RF_TRY(rf_layer_new(&select_step_kind, NULL, out));
+    (*out)->u.step = step;
+    return RF_OK;
+}

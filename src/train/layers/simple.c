@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Layers without variables that act on any tensor: flatten, reshape, activation, dropout, lambda. */
+#include <math.h>
+
 #include "base/error.h"
 #include "trace/trace.h"
 #include "train/layers/layer.h"
@@ -115,6 +117,31 @@ rf_result rf_layer_activation(rf_activation activation, rf_layer **out)
     RF_REQUIRE(rf_activation_valid(activation), "rf_layer_activation: activation %d does not exist", (int)activation);
     RF_TRY(rf_layer_new(&activation_kind, NULL, out));
     (*out)->u.activation = activation;
+    return RF_OK;
+}
+
+/* ---- rescaling ---- */
+
+static rf_tensor rescaling_call(rf_trace *t, const rf_layer *layer, rf_tensor x, rf_mode mode)
+{
+    (void)mode;
+    const rf_tensor y = rf_multiply(t, x, rf_constant(t, layer->u.rescaling.scale));
+    return layer->u.rescaling.offset == 0.0f ? y : rf_add(t, y, rf_constant(t, layer->u.rescaling.offset));
+}
+
+static const rf_layer_kind rescaling_kind = {
+    .base_name = "rescaling", .type_name = "Rescaling", .call = rescaling_call, .narrow = true
+};
+
+rf_result rf_layer_rescaling(float scale, float offset, rf_layer **out)
+{
+    RF_REQUIRE(out, "rf_layer_rescaling: out is NULL");
+    *out = NULL;
+    RF_REQUIRE(isfinite(scale) && isfinite(offset), "rf_layer_rescaling: scale %g and offset %g must be finite",
+               (double)scale, (double)offset);
+    RF_TRY(rf_layer_new(&rescaling_kind, NULL, out));
+    (*out)->u.rescaling.scale = scale;
+    (*out)->u.rescaling.offset = offset;
     return RF_OK;
 }
 

@@ -168,7 +168,7 @@ rf_layer *rf_model_layer_at(const rf_model *model, uint32_t index)
     return model && index < model->layers.count ? model->layers.items[index] : NULL;
 }
 
-rf_layer *rf_model_layer(const rf_model *model, const char *name)
+rf_layer *rf_model_find_layer(const rf_model *model, const char *name)
 {
     if (!model || !name) return NULL;
     for (uint32_t i = 0; i < model->layers.count; i++) {
@@ -176,7 +176,7 @@ rf_layer *rf_model_layer(const rf_model *model, const char *name)
         const size_t size = strlen(layer->name);
         if (strncmp(layer->name, name, size) != 0) continue;
         if (name[size] == '\0') return layer;
-        rf_layer *found = name[size] == '/' ? rf_model_layer(rf_layer_model(layer), name + size + 1) : NULL;
+        rf_layer *found = name[size] == '/' ? rf_model_find_layer(rf_layer_model(layer), name + size + 1) : NULL;
         if (found) return found;
     }
     return NULL;

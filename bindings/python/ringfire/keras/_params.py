@@ -17,6 +17,7 @@ from .._lib import ffi
 # Names of Keras for fields that the library calls otherwise. A "!" is the opposite of a field.
 RENAMED: Dict[str, str] = {
     "use_bias": "!no_bias",
+    "use_output_bias": "!no_output_bias",
     "center": "!no_center",
     "scale": "!no_scale",
     "unit_forget_bias": "!no_unit_forget_bias",

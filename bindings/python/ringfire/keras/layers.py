@@ -15,6 +15,7 @@ import numpy as np
 from .._arrays import array_in, as_dense
 from ..data import Dataset
 from ._layer import Input, InputLayer, KerasTensor, Layer
+from ._params import Configured, fill
 from .initializers import InitializerLike
 from .regularizers import RegularizerLike
 
@@ -33,9 +34,10 @@ __all__ = [
     "Input", "InputLayer", "KerasTensor", "LSTM", "Lambda", "Layer", "LayerNormalization",
     "LeakyReLU", "MaxPool1D", "MaxPool2D", "MaxPooling1D", "MaxPooling2D", "Maximum", "Minimum",
     "MultiHeadAttention", "Multiply", "Normalization", "NotEqual", "PReLU", "PositionEmbedding",
-    "RMSNormalization", "ReLU", "Reshape", "SeparableConv2D", "SimpleRNN", "SinePositionEncoding",
-    "Softmax", "SpatialDropout1D", "SpatialDropout2D", "Subtract", "TimeDistributed",
-    "UpSampling2D", "ZeroPadding1D", "ZeroPadding2D",
+    "RMSNormalization", "ReLU", "Rescaling", "Reshape", "RotaryScaling", "SelectStep",
+    "SeparableConv2D", "SimpleRNN", "SinePositionEncoding", "Softmax", "SpatialDropout1D",
+    "SpatialDropout2D", "Subtract", "TimeDistributed", "UpSampling2D", "ZeroPadding1D",
+    "ZeroPadding2D",
 ]
 
 
@@ -260,13 +262,16 @@ class LayerNormalization(Layer):
 
 
 class RMSNormalization(Layer):
-    """Divides by the root of the mean of squares along the last axis."""
+    """Divides by the root of the mean of squares along the last axis.
+
+    ``unit_offset``: the scale is 1 + gamma."""
 
     _masks = "passes"
     _c = ("rf_layer_rms_norm", "rf_rms_norm_params")
 
     def __init__(self, epsilon: float = 1e-6, scale: bool = True,
-                 gamma_initializer: InitializerLike = "ones", **options: Any) -> None:
+                 gamma_initializer: InitializerLike = None, unit_offset: bool = False,
+                 **options: Any) -> None:
         super().__init__(**options)
 
 
@@ -421,6 +426,24 @@ class PReLU(Layer):
         super().__init__(**options)
         if shared_axes is not None:
             self._fields["num_shared_axes"] = len(shared_axes)
+
+
+class Rescaling(Layer):
+    """x * scale + offset."""
+
+    _c = ("rf_layer_rescaling", ("scale", "offset"))
+
+    def __init__(self, scale: float, offset: float = 0.0, **options: Any) -> None:
+        super().__init__(**options)
+
+
+class SelectStep(Layer):
+    """One step of each sequence: [n, steps, ...] -> [n, ...]; -1 is the last one."""
+
+    _c = ("rf_layer_select_step", ("step",))
+
+    def __init__(self, step: int, **options: Any) -> None:
+        super().__init__(**options)
 
 
 class Dropout(Layer):
@@ -668,12 +691,26 @@ class TimeDistributed(Layer):
         super().__init__(**options)
 
 
+class RotaryScaling(Configured):
+    """How angles of rotary positions are scaled: "linear", "dynamic" or "llama3"."""
+
+    def __init__(self, scaling: str, factor: float, original_length: int = 0,
+                 low_frequency_factor: float = 0.0, high_frequency_factor: float = 0.0) -> None:
+        pass
+
+    def to_c(self, keep: List[Any]) -> Any:
+        """The library's ``rf_rotary_params *``."""
+        return fill("rf_rotary_params", self._config, keep, "RotaryScaling", self._defaults)
+
+
 class MultiHeadAttention(Layer):
     """Multi-head attention: query [n, t, d] [, value [n, s, e] [, key]] -> [n, t, output].
 
     ``causal`` (or ``use_causal_mask`` of the first call): each query attends to the keys up to its
     place. ``num_key_value_heads``: heads of keys and values, each for several of queries.
-    ``rotary_base`` turns queries and keys by their places.
+    ``rotary_base`` turns queries and keys by their places, at angles that ``rotary``, a
+    RotaryScaling, may change. ``window``: each query attends to so many keys at most.
+    ``query_key_norm``: an epsilon of norms of each head. ``softcap`` bends scores.
     """
 
     _masks = "takes"
@@ -684,7 +721,10 @@ class MultiHeadAttention(Layer):
                  output_shape: Optional[int] = None,
                  kernel_initializer: InitializerLike = "glorot_uniform", seed: int = 0,
                  causal: bool = False, num_key_value_heads: Optional[int] = None,
-                 rotary_base: float = 0.0, **options: Any) -> None:
+                 rotary_base: float = 0.0, scale: float = 0.0, window: int = 0,
+                 softcap: float = 0.0, query_key_norm: float = 0.0,
+                 use_output_bias: bool = True, rotary: Optional[RotaryScaling] = None,
+                 **options: Any) -> None:
         super().__init__(**options)
 
     def __call__(self, query: Any, value: Any = None, key: Any = None,  # type: ignore[override]

@@ -23,8 +23,8 @@ from ._layer import training_here
 from ._weights import Rules, WeightReport, WeightRule
 from .metrics import table_of
 
-__all__ = ["Input", "Model", "ModelLayer", "Sequential", "WeightReport", "WeightRule", "load_model",
-           "strategy_here"]
+__all__ = ["Input", "Model", "ModelLayer", "Pretrained", "Sequential", "WeightReport", "WeightRule",
+           "from_pretrained", "load_model", "strategy_here"]
 
 Path = Union[str, "os.PathLike[str]"]
 
@@ -610,7 +610,7 @@ class _Loaded(Model):
     def get_layer(self, name: Optional[str] = None, index: Optional[int] = None) -> Any:
         """A layer by its name or number; "encoder/dense" is the layer "dense" of the model
         "encoder" in this one."""
-        pointer = ffi.NULL if name is None else lib.rf_model_layer(self.pointer, name.encode())
+        pointer = ffi.NULL if name is None else lib.rf_model_find_layer(self.pointer, name.encode())
         if name is not None and pointer != ffi.NULL:
             return LoadedLayer(self, pointer, name)
         return super().get_layer(name, index)
@@ -656,6 +656,44 @@ def load_model(filepath: Path) -> Model:
     name = os.path.splitext(os.path.basename(os.fspath(filepath)))[0]
     return _Loaded(create(lib.rf_model_load, "rf_model", get_strategy().pointer,
                           path_bytes(filepath)), name)
+
+
+class _Directory(Handle):
+    """What rf_pretrained_open() made of a directory: it owns the model."""
+
+    def __init__(self, path: Path, sequence_length: int, ignored_keys: Sequence[str]) -> None:
+        strategy = get_strategy()
+        keys = [ffi.new("char[]", key.encode()) for key in ignored_keys]
+        listed = ffi.new("const char *[]", keys)
+        params = ffi.new("rf_pretrained_params *", {"sequence_length": sequence_length,
+                                                    "ignored_keys": listed,
+                                                    "num_ignored_keys": len(keys)})
+        self.adopt(create(lib.rf_pretrained_open, "rf_pretrained", strategy.pointer,
+                          path_bytes(path), params), lib.rf_pretrained_destroy, strategy)
+
+
+class Pretrained(_Loaded):
+    """A model of a directory of the Hugging Face hub; made by ``from_pretrained()``."""
+
+    def __init__(self, directory: _Directory, name: str) -> None:
+        self._directory = directory
+        super().__init__(lib.rf_pretrained_model(directory.pointer), name)
+
+    def _adopt_model(self, pointer: Any, *kept: Any) -> None:
+        self.adopt(pointer, None, self._directory)
+        self.keep(*kept)
+
+    def save_pretrained(self, directory: Path) -> None:
+        """Writes a directory like the one that the model comes from, with its weights."""
+        check(lib.rf_pretrained_save(self._directory.pointer, path_bytes(directory)))
+
+
+def from_pretrained(directory: Path, sequence_length: int = 0,
+                    ignored_keys: Sequence[str] = ()) -> Pretrained:
+    """The model of a directory of the Hugging Face hub, on the strategy of the scope. What
+    ``config.json`` asks for and is not there is an error, unless it is one of ``ignored_keys``."""
+    name = os.path.basename(os.path.abspath(os.fspath(directory)))
+    return Pretrained(_Directory(directory, sequence_length, ignored_keys), name)
 
 
 class Inference(Handle):

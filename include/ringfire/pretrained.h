@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * @file
+ * Pretrained models in the directories of the Hugging Face hub: `config.json`, and
+ * `model.safetensors` or `model.safetensors.index.json` with its shards. A directory becomes a
+ * functional model (model.h), which is trained, frozen, saved and exported as any other, and is
+ * written back under the names and types of its files.
+ *
+ * Readers trust no byte of a file. The rules of train.h for all of its functions hold here as well.
+ */
+#ifndef RINGFIRE_PRETRAINED_H
+#define RINGFIRE_PRETRAINED_H
+
+#include <ringfire/common.h>
+#include <ringfire/model.h>
+#include <ringfire/strategy.h>
+#include <ringfire/train.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** A directory, and the model that was made of it. */
+typedef struct rf_pretrained rf_pretrained;
+/** The `config.json` of a directory that is being opened. */
+typedef struct rf_pretrained_config rf_pretrained_config;
+
+/** How a tensor of the files holds what a variable has. */
+typedef enum rf_pretrained_layout {
+    RF_PRETRAINED_SAME,       /**< in the same order; dimensions may be joined: [d, h * k] for
+                                   [d, h, k] */
+    RF_PRETRAINED_TRANSPOSED, /**< [out, in], as PyTorch's Linear, of a variable [in, out] */
+} rf_pretrained_layout;
+/**
+ * A row of the table that says which tensor of the files is which variable of the model. "{}" in
+ * both names stands for a number, such as that of a layer; there are at most 4.
+ *
+ * Where several rows have one variable, the first whose tensor is there is read, and all are
+ * written.
+ * So a head that shares the embedding's table has a row of its own for files that hold it twice.
+ */
+typedef struct rf_pretrained_tensor {
+    const char *tensor; /**< "h.{}.mlp.c_fc.weight" */
+    const char
+        *variable; /**< "h/{}/mlp/c_fc/kernel"; NULL: none, such as a constant of old files */
+    rf_pretrained_layout layout;
+    /**
+     * Where a tensor holds several variables one after the other along its outputs, the place of
+     * this one, from 1 on. Outputs are the last dimension, or the first one of
+     * ::RF_PRETRAINED_TRANSPOSED. 0: the variable is all of it
+     */
+    uint32_t part;
+    /** A model without the variable is fine: the tensor, of another head, is kept as it is. */
+    bool optional;
+    uint64_t reserved[4]; /**< zero: room for later fields */
+} rf_pretrained_tensor;
+/** The outputs of a model that a function makes for rf_pretrained_open(). */
+typedef struct rf_pretrained_outputs {
+    uint32_t count; /**< at most RF_MAX_COMPONENTS */
+    rf_symbol symbol[RF_MAX_COMPONENTS];
+    const char *name[RF_MAX_COMPONENTS]; /**< as those of rf_model_builder_finish() */
+    uint64_t reserved[4];                /**< zero: room for later fields */
+} rf_pretrained_outputs;
+/**
+ * Makes the layers that a configuration describes, and says which symbols are the outputs. A key of
+ * the configuration that it does not read is an error of rf_pretrained_open(). The values of all
+ * variables come from the files, whatever initializers say.
+ * @return a failure; that of the configuration (rf_pretrained_config_status()) or of the builder
+ *   need not be returned
+ */
+typedef rf_result (*rf_pretrained_build_fn)(rf_pretrained_config *config, rf_model_builder *builder,
+                                            rf_pretrained_outputs *outputs, void *user);
+/** An architecture: what `model_type` in `config.json` names. All but `user` is required. */
+typedef struct rf_pretrained_architecture {
+    const char *model_type; /**< "gpt2" */
+    /**
+     * The names of tensors may begin with this or not, as with "transformer.": rows have the names
+     * without it. NULL: nothing
+     */
+    const char *prefix;
+    const rf_pretrained_tensor *tensors;
+    rf_pretrained_build_fn build;
+    void *user; /**< of `build` */
+    /** Keys of the configuration that change nothing in the model. */
+    const char *const *ignored_keys;
+    uint32_t num_tensors;
+    uint32_t num_ignored_keys;
+    uint64_t reserved[8]; /**< zero: room for later fields */
+} rf_pretrained_architecture;
+
+/** Options of rf_pretrained_open(). NULL or zeroed: none. */
+typedef struct rf_pretrained_params {
+    /** Architectures of the caller, which go before those of the library. */
+    const rf_pretrained_architecture *architectures;
+    /** Keys of `config.json` that may be there although nothing here knows them. */
+    const char *const *ignored_keys;
+    uint32_t num_architectures;
+    uint32_t num_ignored_keys;
+    /**
+     * Steps of the sequences that the model is built for, which exported files state. Others may be
+     * trained and predicted. 0: 128, or as many as the model takes
+     */
+    uint32_t sequence_length;
+    uint64_t reserved[8]; /**< zero: room for later fields */
+} rf_pretrained_params;
+/**
+ * Opens a directory: makes its model on the strategy, and reads the weights into it, in pieces of a
+ * few megabytes. F32, F16 and BF16 tensors become the f32 values that variables have; layers
+ * compute in what rf_strategy_set_dtype_policy() said before. The chief of a job reads.
+ * Collective; blocking.
+ *
+ * `model_type` and `architectures` of `config.json` decide what the model is. Text models take i32
+ * "input_ids" [n, steps]; encoders also i32 "attention_mask", where 0 is padding, and BERT
+ * "token_type_ids". Language models give "logits" [n, steps, vocabulary], classifiers "logits" [n,
+ * classes], and models without a head "last_hidden_state" [n, steps, width], BERT also
+ * "pooler_output" [n, width].
+ *
+ * @param params may be NULL; copied but for architectures, which are borrowed as long as the result
+ *   lives
+ * @return RF_ERROR_NOT_FOUND and RF_ERROR_IO name the file, or a tensor that is not in the files.
+ *   RF_ERROR_UNSUPPORTED names the key of `config.json` that asks for something that the
+ *   architecture does not have, or the tensor that has no place in the model, or whose type cannot
+ *   be read. RF_ERROR_INVALID_ARGUMENT names a tensor of another shape than the configuration says.
+ *   RF_ERROR_CORRUPT_DATA.
+ */
+RF_API RF_MUST_USE rf_result rf_pretrained_open(rf_strategy *strategy, const char *path,
+                                                const rf_pretrained_params *params,
+                                                rf_pretrained **out);
+/** The model, owned by what was opened. NULL for NULL. */
+RF_API rf_model *rf_pretrained_model(const rf_pretrained *pretrained);
+/**
+ * Writes a directory like the one that was opened: the same files of tensors, with the model's
+ * weights in the names, types and shapes that they had, and copies of the configuration and of the
+ * tokenizer's files. Weights that were not trained have the bytes that they had. A directory that
+ * does not exist is made; it may be the one that was opened. Each file appears under its name when
+ * it is complete. The chief of a job writes. Collective; blocking.
+ */
+RF_API RF_MUST_USE rf_result rf_pretrained_save(rf_pretrained *pretrained, const char *path);
+/** Destroys a model that was opened, and closes its files. */
+RF_API void rf_pretrained_destroy(rf_pretrained **pretrained);
+
+/*
+ * ---- the configuration, for functions of architectures ----
+ * Keys that lie within objects are written "rope_scaling.factor". A key with null is as one that is
+ * not there. The first failure sticks: later calls give their fallback, and rf_pretrained_open()
+ * returns it. Reading a key says that the builder knows it.
+ */
+/** Stands for a fallback where a key has to be there. */
+#define RF_PRETRAINED_REQUIRED (-1)
+/** A size, which is at least 1; 1 after a failure. */
+RF_API int32_t rf_pretrained_config_size(rf_pretrained_config *config, const char *key,
+                                         int32_t fallback);
+/** The number of layers: a size of which the files' number of tensors is the most. */
+RF_API int32_t rf_pretrained_config_layers(rf_pretrained_config *config, const char *key,
+                                           int32_t fallback);
+/** A finite number; `fallback` after a failure. ::RF_PRETRAINED_REQUIRED: it has to be there. */
+RF_API double rf_pretrained_config_number(rf_pretrained_config *config, const char *key,
+                                          double fallback);
+/** True or false; `fallback` after a failure. */
+RF_API bool rf_pretrained_config_flag(rf_pretrained_config *config, const char *key, bool fallback);
+/** Which of `names` a text is; `fallback` where the key is not there, and after a failure. */
+RF_API uint32_t rf_pretrained_config_choice(rf_pretrained_config *config, const char *key,
+                                            const char *const *names, uint32_t num_names,
+                                            uint32_t fallback);
+/** An activation by its name in Hugging Face's files, such as "gelu_new" or "silu". */
+RF_API rf_activation rf_pretrained_config_activation(rf_pretrained_config *config, const char *key,
+                                                     rf_activation fallback);
+/** Whether a key is there, and not null. */
+RF_API bool rf_pretrained_config_has(rf_pretrained_config *config, const char *key);
+/** Fails with RF_ERROR_UNSUPPORTED for a key; `why` follows its name and value in the message. */
+RF_API void rf_pretrained_config_refuse(rf_pretrained_config *config, const char *key,
+                                        const char *why);
+/** The first failure. */
+RF_API rf_result rf_pretrained_config_status(const rf_pretrained_config *config);
+/** Steps of the sequences to build for: those of rf_pretrained_params, at most `longest`. */
+RF_API int32_t rf_pretrained_config_steps(rf_pretrained_config *config, int32_t longest);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

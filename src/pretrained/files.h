@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The files of tensors in a directory of the hub. */
+#ifndef RF_PRETRAINED_FILES_H
+#define RF_PRETRAINED_FILES_H
+
+#include <ringfire/interchange.h>
+
+#include "base/error.h"
+#include "base/memory.h"
+
+#define RF_PRETRAINED_FILE "model.safetensors"
+#define RF_PRETRAINED_INDEX "model.safetensors.index.json"
+
+/* Which tensor is in which file, as an index says. */
+typedef struct rf_shard_index {
+    char **files; /* names in the directory, each once */
+    uint32_t num_files;
+    struct rf_shard_place {
+        char *tensor;
+        uint32_t file;
+    } * places; /* in order of the tensors' names */
+    uint32_t num_places;
+} rf_shard_index;
+/* The text need not end with a zero; `path` is for messages. Files are those of the same directory. Freed with
+ * rf_shard_index_clear(), also when it fails. */
+rf_result rf_shard_index_parse(rf_shard_index *index, const char *path, const char *text, size_t size);
+void rf_shard_index_clear(rf_shard_index *index);
+
+typedef struct rf_tensor_entry {
+    rf_archive_entry is; /* the name is borrowed from the file */
+    uint32_t file;
+} rf_tensor_entry;
+typedef struct rf_tensor_files {
+    char *directory;
+    struct rf_tensor_file {
+        char *name; /* in the directory */
+        rf_safetensors *file;
+    } * files;
+    uint32_t num_files;
+    rf_tensor_entry *entries; /* of all files, in order of their names */
+    uint32_t num_entries;
+} rf_tensor_files;
+/* Opens model.safetensors or, where there is none, the shards that an index names. Freed with rf_tensor_files_close(),
+ * also when it fails. */
+rf_result rf_tensor_files_open(rf_tensor_files *files, const char *directory);
+void rf_tensor_files_close(rf_tensor_files *files);
+/* NULL: there is none of that name. */
+const rf_tensor_entry *rf_tensor_files_find(const rf_tensor_files *files, const char *name);
+
+/* A whole file of at most `most` bytes, which must be text and ends with a zero that does not count. */
+rf_result rf_text_file_read(const char *path, uint64_t most, char **text, size_t *size);
+/* "DIRECTORY/NAME"; NULL: out of memory. */
+char *rf_path_in(const char *directory, const char *name);
+
+#endif

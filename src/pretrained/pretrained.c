@@ -1,0 +1,371 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Directories of the hub as models, and back. */
+#include <ringfire/pretrained.h>
+
+#include <string.h>
+
+#include "base/params.h"
+#include "base/platform.h"
+#include "persist/file_ops.h"
+#include "pretrained/architectures.h"
+#include "pretrained/config.h"
+#include "pretrained/names.h"
+#include "pretrained/weights.h"
+#include "train/checkpoint/checkpoint.h"
+#include "train/model/model.h"
+
+enum { MOST_CONFIG = 1 << 20 };
+#define CONFIG_FILE "config.json"
+
+static const rf_pretrained_architecture *const own_architectures[] = {
+    &rf_pretrained_bert, &rf_pretrained_distilbert, &rf_pretrained_gemma2,
+    &rf_pretrained_gpt2, &rf_pretrained_llama,      &rf_pretrained_mistral,
+    &rf_pretrained_phi3, &rf_pretrained_qwen2,      &rf_pretrained_qwen3,
+};
+/* These go with the weights, as they are. */
+static const char *const other_files[] = {
+    "added_tokens.json",
+    "chat_template.jinja",
+    CONFIG_FILE,
+    "generation_config.json",
+    "merges.txt",
+    "preprocessor_config.json",
+    RF_PRETRAINED_INDEX,
+    "special_tokens_map.json",
+    "tokenizer.json",
+    "tokenizer.model",
+    "tokenizer_config.json",
+    "vocab.json",
+    "vocab.txt",
+};
+
+struct rf_pretrained {
+    rf_model *model;
+    char *path;            /* of the directory */
+    rf_tensor_files files; /* of the chief alone, like the weights */
+    rf_weights weights;
+};
+
+/* ---- the architecture ---- */
+
+static rf_result check_architecture(const rf_pretrained_architecture *a)
+{
+    RF_REQUIRE(a->model_type && *a->model_type && a->build && (a->tensors || a->num_tensors == 0),
+               "rf_pretrained_open: an architecture has no model_type, build or tensors");
+    for (uint32_t i = 0; i < a->num_tensors; i++) {
+        const rf_pretrained_tensor *row = &a->tensors[i];
+        const bool follows = i > 0 && row->tensor && strcmp(row->tensor, a->tensors[i - 1].tensor) == 0;
+        RF_REQUIRE(row->tensor && *row->tensor, "rf_pretrained_open: row %u of the table of '%s' names no tensor", i,
+                   a->model_type);
+        RF_REQUIRE(row->layout == RF_PRETRAINED_SAME || row->layout == RF_PRETRAINED_TRANSPOSED,
+                   "rf_pretrained_open: '%s' of '%s': layout %d does not exist", row->tensor, a->model_type,
+                   (int)row->layout);
+        RF_REQUIRE(row->part <= 1 || (follows && a->tensors[i - 1].part == row->part - 1),
+                   "rf_pretrained_open: '%s' of '%s': part %u does not follow part %u", row->tensor, a->model_type,
+                   row->part, row->part - 1);
+        if (row->variable) RF_TRY(rf_error_context(rf_name_check(row->tensor, row->variable), "rf_pretrained_open"));
+    }
+    return RF_OK;
+}
+
+static const rf_pretrained_architecture *find_in(const rf_pretrained_architecture *list, uint32_t count,
+                                                 const char *model_type)
+{
+    for (uint32_t i = 0; i < count; i++)
+        if (strcmp(list[i].model_type, model_type) == 0) return &list[i];
+    return NULL;
+}
+
+static rf_result find_architecture(rf_pretrained_config *config, const rf_pretrained_params *params,
+                                   const rf_pretrained_architecture **out)
+{
+    const char *type = rf_pretrained_config_text(config, "model_type");
+    RF_TRY(rf_pretrained_config_status(config));
+    if (!type) return RF_FAIL(RF_ERROR_NOT_FOUND, "'%s': 'model_type' is not there", config->path);
+    *out = params ? find_in(params->architectures, params->num_architectures, type) : NULL;
+    for (uint32_t i = 0; !*out && i < sizeof(own_architectures) / sizeof(own_architectures[0]); i++)
+        *out = find_in(own_architectures[i], 1, type);
+    if (!*out) rf_pretrained_config_refuse(config, "model_type", ", which is no architecture that is known here");
+    return rf_pretrained_config_status(config);
+}
+
+/* ---- the model ---- */
+
+/* The layers that a configuration describes; the builder may have ended when this fails. */
+static rf_result describe_model(rf_pretrained_config *config, const rf_pretrained_architecture *architecture,
+                                const rf_pretrained_params *params, rf_model_builder *builder,
+                                rf_pretrained_outputs *outputs)
+{
+    const uint64_t before = rf_error_count();
+    const rf_result r = architecture->build(config, builder, outputs, architecture->user);
+    RF_TRY(rf_pretrained_config_status(config));
+    RF_TRY(rf_error_of_user(r, before, "the function of the architecture"));
+    RF_TRY(RF_PARAMS_CHECK(rf_pretrained_outputs, outputs));
+    RF_REQUIRE(outputs->count > 0 && outputs->count <= RF_MAX_COMPONENTS,
+               "rf_pretrained_open: the function of architecture '%s' gives %u outputs", architecture->model_type,
+               outputs->count);
+    return rf_pretrained_config_check_read(config, architecture, params);
+}
+
+static rf_result make_model(rf_strategy *strategy, rf_pretrained_config *config,
+                            const rf_pretrained_architecture *architecture, const rf_pretrained_params *params,
+                            const rf_variable_source *source, rf_model **out)
+{
+    rf_model_builder *builder;
+    rf_pretrained_outputs outputs = { 0 };
+    RF_TRY(rf_model_builder_create(strategy, &builder));
+    rf_result r = describe_model(config, architecture, params, builder, &outputs);
+    if (r >= 0) {
+        rf_strategy_set_variable_source(strategy, source);
+        r = rf_model_builder_finish(&builder, outputs.symbol, outputs.count, outputs.name, out);
+        rf_strategy_set_variable_source(strategy, NULL);
+    }
+    rf_model_builder_destroy(&builder);
+    return r;
+}
+
+static rf_result admit_variable(void *user, const char *name, rf_shape shape)
+{
+    return rf_weights_admit(user, name, shape);
+}
+
+/* Other workers have no files, and make the same model. */
+static rf_result admit_any(void *user, const char *name, rf_shape shape)
+{
+    (void)user;
+    (void)name;
+    (void)shape;
+    return RF_OK;
+}
+
+/* ---- the weights ---- */
+
+/* One window, from the chief to all replicas of all workers. */
+static rf_result move_window(rf_pretrained *p, const rf_weight *w, rf_variable *variable, rf_range range, float *values,
+                             void *raw)
+{
+    rf_strategy *strategy = p->model->strategy;
+    rf_result r = RF_OK;
+    if (w) r = rf_weight_read(&p->weights, w, range.begin / w->out, range.end / w->out, values, raw);
+    RF_TRY(rf_broadcast_result(strategy, r));
+    RF_TRY(rf_broadcast_bytes(strategy, "pretrained weights", values, (range.end - range.begin) * sizeof(float)));
+    return rf_variable_assign_range(variable, range, values);
+}
+
+static const rf_weight *find_weight(const rf_pretrained *p, const rf_variable *variable)
+{
+    for (uint32_t i = 0; i < p->weights.count; i++)
+        if (p->weights.items[i].read && p->weights.items[i].variable == variable) return &p->weights.items[i];
+    return NULL;
+}
+
+static rf_result load_variable(rf_pretrained *p, rf_variable *variable, float *values, void *raw)
+{
+    rf_strategy *strategy = p->model->strategy;
+    const rf_weight *w = rf_strategy_is_chief(strategy) ? find_weight(p, variable) : NULL;
+    const uint64_t count = (uint64_t)rf_shape_count(rf_variable_shape(variable));
+    uint64_t step = w ? rf_weight_rows(w) * w->out : 0;
+    RF_TRY(rf_broadcast_bytes(strategy, "pretrained window", &step, sizeof(step)));
+    if (step == 0 || step > RF_WEIGHTS_WINDOW)
+        return RF_FAIL(RF_ERROR_INTERNAL, "rank 0 reads '%s' in pieces of %llu elements", rf_variable_name(variable),
+                       (unsigned long long)step);
+    for (uint64_t at = 0; at < count; at += step)
+        RF_TRY(move_window(p, w, variable, (rf_range){ at, at + step < count ? at + step : count }, values, raw));
+    return RF_OK;
+}
+
+static rf_result load_weights(rf_pretrained *p)
+{
+    rf_strategy *strategy = p->model->strategy;
+    float *values = RF_NEW_ARRAY(float, RF_WEIGHTS_WINDOW);
+    void *raw = rf_strategy_is_chief(strategy) ? RF_NEW_ARRAY(float, RF_WEIGHTS_WINDOW) : NULL;
+    rf_result r = values && (raw || !rf_strategy_is_chief(strategy)) ? RF_OK : RF_ERROR_OUT_OF_HOST_MEMORY;
+    r = rf_strategy_fail_in_job(strategy, r);
+    for (uint32_t i = 0; r >= 0 && i < p->model->tracked.count; i++)
+        r = load_variable(p, p->model->tracked.items[i].variable, values, raw);
+    rf_free(values);
+    rf_free(raw);
+    return r;
+}
+
+/* ---- opening ---- */
+
+static rf_result read_config(const char *path, rf_pretrained_config *config, char **text, size_t *size)
+{
+    RF_TRY(rf_text_file_read(path, MOST_CONFIG, text, size));
+    return rf_pretrained_config_parse(config, path, *text, *size);
+}
+
+/* The most elements, variables and layers that a model of the chief's files can have. */
+typedef struct model_room {
+    uint64_t elements, variables, tensors;
+} model_room;
+
+/* The chief's part: the files, and what their tensors are called. */
+static rf_result open_files(rf_pretrained *p, const rf_pretrained_architecture *architecture, model_room *room)
+{
+    RF_TRY(rf_tensor_files_open(&p->files, p->path));
+    RF_TRY(rf_weights_match(&p->weights, &p->files, architecture));
+    *room = (model_room){ rf_weights_num_elements(&p->weights), p->weights.count, p->files.num_entries };
+    return RF_OK;
+}
+
+/* The chief's text to all workers. */
+static rf_result broadcast_text(rf_strategy *strategy, char **text, size_t *size)
+{
+    uint64_t bytes = *size;
+    RF_TRY(rf_broadcast_bytes(strategy, "config size", &bytes, sizeof(bytes)));
+    if (bytes > MOST_CONFIG)
+        return RF_FAIL(RF_ERROR_INTERNAL, "rank 0 sent a configuration of %llu bytes", (unsigned long long)bytes);
+    if (!rf_strategy_is_chief(strategy)) *text = rf_calloc((size_t)bytes + 1, 1);
+    RF_TRY(rf_strategy_fail_in_job(strategy, *text ? RF_OK : RF_ERROR_OUT_OF_HOST_MEMORY));
+    *size = (size_t)bytes;
+    return rf_broadcast_bytes(strategy, "config", *text, bytes);
+}
+
+/* All workers make the same model, of the chief's text; the chief's tensors have to fit its variables. */
+static rf_result open_model(rf_pretrained *p, rf_strategy *strategy, rf_pretrained_config *config,
+                            const rf_pretrained_architecture *architecture, const rf_pretrained_params *params,
+                            const model_room *room)
+{
+    const bool chief = rf_strategy_is_chief(strategy);
+    const rf_variable_source source = { chief ? admit_variable : admit_any, chief ? &p->weights : NULL };
+    config->num_tensors = room->tensors;
+    config->steps = params ? params->sequence_length : 0;
+    RF_TRY(rf_strategy_reserve_variables(strategy, room->elements, room->variables));
+    RF_TRY(make_model(strategy, config, architecture, params, &source, &p->model));
+    return chief ? rf_weights_bind(&p->weights, p->model) : RF_OK;
+}
+
+static rf_result open_all(rf_pretrained *p, rf_strategy *strategy, const rf_pretrained_params *params, const char *path,
+                          rf_pretrained_config *config, char **text)
+{
+    size_t size = 0;
+    model_room room = { 0 };
+    rf_result r = RF_OK;
+    const rf_pretrained_architecture *architecture = NULL;
+    const bool chief = rf_strategy_is_chief(strategy);
+    if (chief) r = read_config(path, config, text, &size);
+    if (chief && r >= 0) r = find_architecture(config, params, &architecture);
+    if (chief && r >= 0) r = open_files(p, architecture, &room);
+    RF_TRY(rf_broadcast_result(strategy, r));
+    if (rf_strategy_world_size(strategy) > 1) RF_TRY(broadcast_text(strategy, text, &size));
+    RF_TRY(rf_broadcast_bytes(strategy, "elements of a model", &room, sizeof(room)));
+    if (!chief) r = rf_pretrained_config_parse(config, path, *text, size);
+    if (!chief && r >= 0) r = find_architecture(config, params, &architecture);
+    RF_TRY(rf_strategy_fail_in_job(strategy, r));
+    r = open_model(p, strategy, config, architecture, params, &room);
+    RF_TRY(rf_broadcast_result(strategy, r));
+    RF_TRY(rf_strategy_fail_in_job(strategy, r));
+    return load_weights(p);
+}
+
+rf_result rf_pretrained_open(rf_strategy *strategy, const char *path, const rf_pretrained_params *params,
+                             rf_pretrained **out)
+{
+    RF_REQUIRE(out, "rf_pretrained_open: out is NULL");
+    *out = NULL;
+    RF_TRY(RF_PARAMS_CHECK(rf_pretrained_params, params));
+    RF_REQUIRE(strategy, "rf_pretrained_open: strategy is NULL");
+    RF_REQUIRE(path && *path, "rf_pretrained_open: path is empty");
+    for (uint32_t i = 0; params && i < params->num_architectures; i++)
+        RF_TRY(check_architecture(&params->architectures[i]));
+    rf_pretrained *p = RF_NEW(rf_pretrained);
+    char *text = NULL, *config_path = rf_path_in(path, CONFIG_FILE);
+    rf_pretrained_config config = { 0 };
+    rf_result r = p && config_path && (p->path = rf_strdup(path)) ? RF_OK : RF_ERROR_OUT_OF_HOST_MEMORY;
+    r = rf_strategy_fail_in_job(strategy, r);
+    if (r >= 0) r = open_all(p, strategy, params, config_path, &config, &text);
+    rf_pretrained_config_clear(&config);
+    rf_free(text);
+    rf_free(config_path);
+    if (r < 0)
+        rf_pretrained_destroy(&p);
+    else
+        *out = p;
+    return r;
+}
+
+rf_model *rf_pretrained_model(const rf_pretrained *pretrained)
+{
+    return pretrained ? pretrained->model : NULL;
+}
+
+void rf_pretrained_destroy(rf_pretrained **pretrained)
+{
+    if (!pretrained || !*pretrained) return;
+    rf_pretrained *p = *pretrained;
+    *pretrained = NULL;
+    rf_model_destroy(&p->model);
+    rf_weights_clear(&p->weights);
+    rf_tensor_files_close(&p->files);
+    rf_free(p->path);
+    rf_free(p);
+}
+
+/* ---- saving ---- */
+
+/* All of a file under another name; one that is not there is left out. */
+static rf_result copy_file(const char *from, const char *to)
+{
+    enum { PIECE = 1 << 20 };
+    const rf_file_ops *ops = &rf_system_file_ops;
+    int fd;
+    uint64_t size;
+    const rf_result found = rf_file_open_sized(ops, from, &fd, &size);
+    if (found < 0) return found == RF_ERROR_NOT_FOUND ? RF_OK : found;
+    void *piece = rf_calloc(PIECE, 1);
+    rf_new_file file;
+    rf_result r = piece ? rf_new_file_begin(&file, ops, to) : RF_ERROR_OUT_OF_HOST_MEMORY;
+    if (r >= 0) {
+        for (uint64_t at = 0, n; r >= 0 && at < size; at += n) {
+            n = size - at < PIECE ? size - at : PIECE;
+            r = rf_file_read_at(ops, fd, from, piece, n, at);
+            if (r >= 0) r = rf_file_write_at(ops, file.fd, to, piece, n, at);
+        }
+        if (r >= 0)
+            r = rf_new_file_commit(&file);
+        else
+            rf_new_file_abandon(&file);
+    }
+    rf_free(piece);
+    ops->close(ops->user, fd);
+    return r;
+}
+
+static rf_result save_weights(const rf_pretrained *p, const char *path)
+{
+    for (uint32_t i = 0; i < p->files.num_files; i++) {
+        char *to = rf_path_in(path, p->files.files[i].name);
+        const rf_result r = to ? rf_weights_write(&p->weights, i, to) : RF_ERROR_OUT_OF_HOST_MEMORY;
+        rf_free(to);
+        RF_TRY(r);
+    }
+    return RF_OK;
+}
+
+static rf_result save_others(const rf_pretrained *p, const char *path)
+{
+    for (uint32_t i = 0; i < sizeof(other_files) / sizeof(other_files[0]); i++) {
+        char *from = rf_path_in(p->path, other_files[i]), *to = rf_path_in(path, other_files[i]);
+        const rf_result r = from && to ? copy_file(from, to) : RF_ERROR_OUT_OF_HOST_MEMORY;
+        rf_free(from);
+        rf_free(to);
+        RF_TRY(r);
+    }
+    return RF_OK;
+}
+
+rf_result rf_pretrained_save(rf_pretrained *pretrained, const char *path)
+{
+    RF_REQUIRE(pretrained, "rf_pretrained_save: pretrained is NULL");
+    RF_REQUIRE(path && *path, "rf_pretrained_save: path is empty");
+    rf_strategy *strategy = pretrained->model->strategy;
+    rf_result r = RF_OK;
+    if (rf_strategy_is_chief(strategy)) {
+        r = rf_make_directories(path, 0777);
+        if (r >= 0) r = save_others(pretrained, path);
+        if (r >= 0) r = save_weights(pretrained, path);
+    }
+    return rf_broadcast_result(strategy, r);
+}

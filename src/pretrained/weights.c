@@ -1,0 +1,415 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "pretrained/weights.h"
+
+#include <string.h>
+
+#include "base/half.h"
+#include "persist/archive/writer.h"
+#include "persist/arrays/interchange_files.h"
+#include "pretrained/names.h"
+#include "train/model/model.h"
+
+/* ---- names ---- */
+
+static const char *without_prefix(const rf_weights *weights, const char *name)
+{
+    const char *prefix = weights->architecture->prefix;
+    const size_t length = prefix ? strlen(prefix) : 0;
+    return length > 0 && strncmp(name, prefix, length) == 0 ? name + length : name;
+}
+
+static rf_result add_weight(rf_weights *weights, const rf_tensor_entry *tensor, const rf_pretrained_tensor *row,
+                            const rf_name_numbers *numbers)
+{
+    RF_TRY(RF_VEC_GROW(weights));
+    rf_weight *w = &weights->items[weights->count];
+    *w = (rf_weight){ .tensor = tensor, .row = row };
+    if (row->variable && !(w->name = rf_name_fill(row->variable, numbers))) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    weights->count++;
+    return RF_OK;
+}
+
+/* Every row that a tensor is of: those of its parts, or of variables of which the model has one. */
+static rf_result match_tensor(rf_weights *weights, const rf_tensor_entry *tensor)
+{
+    const rf_pretrained_architecture *a = weights->architecture;
+    const uint32_t before = weights->count;
+    for (uint32_t i = 0; i < a->num_tensors; i++) {
+        rf_name_numbers numbers;
+        if (rf_name_match(a->tensors[i].tensor, without_prefix(weights, tensor->is.name), &numbers))
+            RF_TRY(add_weight(weights, tensor, &a->tensors[i], &numbers));
+    }
+    if (weights->count > before) return RF_OK;
+    return RF_FAIL(RF_ERROR_UNSUPPORTED, "'%s': tensor '%.200s' has no place in a model of type '%s'",
+                   weights->files->directory, tensor->is.name, a->model_type);
+}
+
+rf_result rf_weights_match(rf_weights *weights, const rf_tensor_files *files,
+                           const rf_pretrained_architecture *architecture)
+{
+    *weights = (rf_weights){ .files = files, .architecture = architecture };
+    for (uint32_t i = 0; i < files->num_entries; i++) RF_TRY(match_tensor(weights, &files->entries[i]));
+    return RF_OK;
+}
+
+void rf_weights_clear(rf_weights *weights)
+{
+    for (uint32_t i = 0; i < weights->count; i++) rf_free(weights->items[i].name);
+    rf_free(weights->items);
+    *weights = (rf_weights){ 0 };
+}
+
+uint64_t rf_weights_num_elements(const rf_weights *weights)
+{
+    uint64_t count = 0;
+    const rf_tensor_entry *last = NULL;
+    for (uint32_t i = 0; i < weights->count; i++) {
+        const rf_weight *w = &weights->items[i];
+        if (w->name && w->tensor != last && !w->tensor->is.unsupported_type)
+            count += (uint64_t)rf_shape_count(w->tensor->is.shape);
+        last = w->tensor;
+    }
+    return count;
+}
+
+/* ---- shapes ---- */
+
+/* Whether the first dimensions of a shape have `rows` elements together; a scalar part has 1. */
+static bool splits_at(rf_shape shape, uint64_t rows)
+{
+    uint64_t product = 1;
+    for (int32_t i = 0; i < shape.rank && product < rows; i++) product *= (uint64_t)shape.dim[i];
+    return product == rows;
+}
+
+/* Whether neighbouring dimensions of `shape` can be joined to those of `joined`. */
+static bool joins_to(rf_shape shape, rf_shape joined)
+{
+    int32_t at = 0;
+    for (int32_t i = 0; i < joined.rank; i++) {
+        int64_t product = 1;
+        do {
+            if (at == shape.rank) return false;
+            product *= shape.dim[at++];
+        } while (product < joined.dim[i]);
+        if (product != joined.dim[i]) return false;
+    }
+    return at == shape.rank;
+}
+
+/* The variable as a matrix, and the outputs of the tensor, or false where they do not fit. */
+static bool find_matrix(const rf_weight *w, rf_shape shape, uint64_t *in, uint64_t *out, uint64_t *total)
+{
+    const rf_shape is = w->tensor->is.shape;
+    const bool transposed = w->row->layout == RF_PRETRAINED_TRANSPOSED;
+    const uint64_t count = (uint64_t)rf_shape_count(shape);
+    if (w->row->part == 0 && !transposed) {
+        *in = count;
+        *out = *total = 1;
+        return joins_to(shape, is);
+    }
+    if (is.rank < 1 || is.rank > 2) return false;
+    *in = is.rank == 1 ? 1 : (uint64_t)is.dim[transposed ? 1 : 0];
+    *total = (uint64_t)is.dim[transposed || is.rank == 1 ? 0 : 1];
+    if (*in == 0 || count % *in != 0 || !splits_at(shape, *in)) return false;
+    *out = count / *in;
+    if (*out > RF_WEIGHTS_WINDOW) return false;
+    return w->row->part == 0 ? *out == *total : *out <= *total;
+}
+
+static rf_result check_shape(const rf_weights *weights, const rf_weight *w, rf_shape shape)
+{
+    char a[96], b[96];
+    uint64_t in, out, total;
+    const rf_archive_entry *is = &w->tensor->is;
+    const char *directory = weights->files->directory;
+    if (is->unsupported_type || rf_dtype_size(is->dtype) == 0 || is->dtype == RF_I32 || is->dtype == RF_I64 ||
+        is->dtype == RF_U8)
+        return RF_FAIL(RF_ERROR_UNSUPPORTED, "'%s': tensor '%.200s' is of type %s; weights are F32, F16 or BF16",
+                       directory, is->name, is->unsupported_type ? is->unsupported_type : rf_dtype_name(is->dtype));
+    if (rf_shape_count(shape) > 0 && find_matrix(w, shape, &in, &out, &total)) return RF_OK;
+    return RF_FAIL(RF_ERROR_INVALID_ARGUMENT,
+                   "'%s': tensor '%.200s' is %s, which does not fit '%s' %s%s of a model of this config.json",
+                   directory, is->name, rf_shape_format(is->shape, a, sizeof(a)), w->name,
+                   rf_shape_format(shape, b, sizeof(b)),
+                   w->row->layout == RF_PRETRAINED_TRANSPOSED ? ", transposed," : "");
+}
+
+/* ---- variables ---- */
+
+/* The weight whose row stands first in the table, of those with this variable; NULL: there is none. */
+static rf_weight *find_source(const rf_weights *weights, const char *name)
+{
+    rf_weight *found = NULL;
+    for (uint32_t i = 0; i < weights->count; i++) {
+        rf_weight *w = &weights->items[i];
+        if (w->name && strcmp(w->name, name) == 0 && (!found || w->row < found->row)) found = w;
+    }
+    return found;
+}
+
+/* Names the tensor that the files should have. */
+static rf_result fail_missing(const rf_weights *weights, const char *variable)
+{
+    const rf_pretrained_architecture *a = weights->architecture;
+    const char *directory = weights->files->directory;
+    rf_name_numbers numbers;
+    for (uint32_t i = 0; i < a->num_tensors; i++) {
+        if (!a->tensors[i].variable || !rf_name_match(a->tensors[i].variable, variable, &numbers)) continue;
+        char *tensor = rf_name_fill(a->tensors[i].tensor, &numbers);
+        if (!tensor) return RF_ERROR_OUT_OF_HOST_MEMORY;
+        const rf_result r =
+            RF_FAIL(RF_ERROR_NOT_FOUND, "'%s' has no tensor '%s', which is to be '%s'", directory, tensor, variable);
+        rf_free(tensor);
+        return r;
+    }
+    return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "the table of model type '%s' has no row for variable '%s'",
+                   a->model_type, variable);
+}
+
+rf_result rf_weights_admit(const rf_weights *weights, const char *name, rf_shape shape)
+{
+    const rf_weight *w = find_source(weights, name);
+    return w ? check_shape(weights, w, shape) : fail_missing(weights, name);
+}
+
+static rf_variable *find_variable(const rf_model *model, const char *name)
+{
+    for (uint32_t i = 0; name && i < model->tracked.count; i++)
+        if (strcmp(model->tracked.items[i].name, name) == 0) return model->tracked.items[i].variable;
+    return NULL;
+}
+
+/* Where several rows are for one tensor, without parts, the first counts whose variable the model has. */
+static void drop_others(rf_weights *weights)
+{
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < weights->count; i++) {
+        rf_weight *w = &weights->items[i];
+        const rf_weight *last = kept > 0 ? &weights->items[kept - 1] : NULL;
+        const bool again = last && last->tensor == w->tensor;
+        if (again && w->row->part == 0 && last->row->part == 0 && (last->variable || !w->variable)) {
+            rf_free(w->name);
+            continue;
+        }
+        if (again && w->row->part == 0 && last->row->part == 0) rf_free(weights->items[--kept].name);
+        weights->items[kept++] = *w;
+    }
+    weights->count = kept;
+}
+
+/* Outputs of the parts of tensors that have several, which must be all that they have. */
+static rf_result place_parts(const rf_weights *weights)
+{
+    uint64_t first = 0;
+    for (uint32_t i = 0; i < weights->count; i++) {
+        rf_weight *w = &weights->items[i];
+        const bool ends = i + 1 == weights->count || weights->items[i + 1].tensor != w->tensor;
+        if (!w->variable) continue;
+        w->first = first;
+        first = ends ? 0 : first + w->out;
+        if (ends && w->first + w->out != w->total)
+            return RF_FAIL(RF_ERROR_INVALID_ARGUMENT,
+                           "'%s': tensor '%.200s' has %llu outputs, of which the model of this config.json takes %llu",
+                           weights->files->directory, w->tensor->is.name, (unsigned long long)w->total,
+                           (unsigned long long)(w->first + w->out));
+    }
+    return RF_OK;
+}
+
+rf_result rf_weights_bind(rf_weights *weights, rf_model *model)
+{
+    for (uint32_t i = 0; i < weights->count; i++)
+        weights->items[i].variable = find_variable(model, weights->items[i].name);
+    drop_others(weights);
+    for (uint32_t i = 0; i < weights->count; i++) {
+        rf_weight *w = &weights->items[i];
+        if (!w->name || (w->row->optional && !w->variable)) continue;
+        if (!w->variable)
+            return RF_FAIL(RF_ERROR_UNSUPPORTED, "'%s': tensor '%.200s' has no place in the model of this config.json",
+                           weights->files->directory, w->tensor->is.name);
+        const rf_shape shape = rf_variable_shape(w->variable);
+        RF_TRY(check_shape(weights, w, shape));
+        (void)find_matrix(w, shape, &w->in, &w->out, &w->total);
+        w->read = find_source(weights, w->name) == w;
+    }
+    return place_parts(weights);
+}
+
+/* ---- values of other types ---- */
+
+static void values_widen(const void *raw, rf_dtype dtype, float *values, uint64_t count)
+{
+    const uint16_t *half = raw;
+    if (dtype == RF_F32) memcpy(values, raw, (size_t)count * sizeof(float));
+    for (uint64_t i = 0; dtype == RF_F16 && i < count; i++) values[i] = rf_f16_to_f32(half[i]);
+    for (uint64_t i = 0; dtype == RF_BF16 && i < count; i++) values[i] = rf_bf16_to_f32(half[i]);
+}
+
+static void values_narrow(const float *values, rf_dtype dtype, void *raw, uint64_t count)
+{
+    uint16_t *half = raw;
+    if (dtype == RF_F32) memcpy(raw, values, (size_t)count * sizeof(float));
+    for (uint64_t i = 0; dtype == RF_F16 && i < count; i++) half[i] = rf_f32_to_f16(values[i]);
+    for (uint64_t i = 0; dtype == RF_BF16 && i < count; i++) half[i] = rf_f32_to_bf16(values[i]);
+}
+
+/* ---- reading ---- */
+
+uint64_t rf_weight_rows(const rf_weight *w)
+{
+    const uint64_t rows = RF_WEIGHTS_WINDOW / w->out;
+    return rows == 0 ? 1 : rows < w->in ? rows : w->in;
+}
+
+/* `count` elements of the tensor from `at` on, as they are. */
+static rf_result read_run(const rf_weights *weights, const rf_weight *w, uint64_t at, uint64_t count, void *raw)
+{
+    const uint64_t size = rf_dtype_size(w->tensor->is.dtype);
+    return rf_safetensors_read_range(weights->files->files[w->tensor->file].file, w->tensor->is.name, at * size, raw,
+                                     count * size);
+}
+
+/* raw [columns, rows] of the tensor's type -> values [rows, columns], in tiles that caches hold. */
+static void values_transpose(const void *raw, rf_dtype dtype, uint64_t rows, uint64_t columns, float *values)
+{
+    enum { TILE = 32 };
+    float tile[TILE];
+    const unsigned char *bytes = raw;
+    for (uint64_t r = 0; r < rows; r += TILE)
+        for (uint64_t c = 0; c < columns; c++) {
+            const uint64_t n = rows - r < TILE ? rows - r : TILE;
+            values_widen(bytes + (c * rows + r) * rf_dtype_size(dtype), dtype, tile, n);
+            for (uint64_t i = 0; i < n; i++) values[(r + i) * columns + c] = tile[i];
+        }
+}
+
+static rf_result read_transposed(const rf_weights *weights, const rf_weight *w, uint64_t begin, uint64_t end,
+                                 float *values, void *raw)
+{
+    const rf_dtype dtype = w->tensor->is.dtype;
+    const uint64_t rows = end - begin;
+    unsigned char *bytes = raw;
+    if (rows == w->in) RF_TRY(read_run(weights, w, w->first * w->in, w->out * rows, raw));
+    for (uint64_t o = 0; rows != w->in && o < w->out; o++)
+        RF_TRY(read_run(weights, w, (w->first + o) * w->in + begin, rows, bytes + o * rows * rf_dtype_size(dtype)));
+    values_transpose(raw, dtype, rows, w->out, values);
+    return RF_OK;
+}
+
+rf_result rf_weight_read(const rf_weights *weights, const rf_weight *w, uint64_t begin, uint64_t end, float *values,
+                         void *raw)
+{
+    const rf_dtype dtype = w->tensor->is.dtype;
+    if (w->row->layout == RF_PRETRAINED_TRANSPOSED) return read_transposed(weights, w, begin, end, values, raw);
+    if (w->out == w->total) {
+        RF_TRY(read_run(weights, w, begin * w->out, (end - begin) * w->out, raw));
+        values_widen(raw, dtype, values, (end - begin) * w->out);
+        return RF_OK;
+    }
+    for (uint64_t i = begin; i < end; i++) {
+        RF_TRY(read_run(weights, w, i * w->total + w->first, w->out, raw));
+        values_widen(raw, dtype, values + (i - begin) * w->out, w->out);
+    }
+    return RF_OK;
+}
+
+/* ---- writing ---- */
+
+/* The tensor that is being written, with the values of its variables. */
+typedef struct writing {
+    const rf_weights *weights;
+    const rf_weight *first; /* NULL: none yet */
+    uint32_t count;         /* its parts */
+    float **values;         /* of each; room for as many as there are weights */
+} writing;
+
+static void forget_values(writing *s)
+{
+    for (uint32_t i = 0; i < s->count; i++) rf_free(s->values[i]);
+    s->count = 0;
+    s->first = NULL;
+}
+
+static rf_result find_values(writing *s, const char *name)
+{
+    const rf_weights *weights = s->weights;
+    if (s->first && strcmp(s->first->tensor->is.name, name) == 0) return RF_OK;
+    forget_values(s);
+    for (uint32_t i = 0; i < weights->count; i++) {
+        const rf_weight *w = &weights->items[i];
+        if (strcmp(w->tensor->is.name, name) != 0) continue;
+        if (!s->first) s->first = w;
+        if (!w->variable) continue;
+        s->values[s->count] = RF_NEW_ARRAY(float, w->in * w->out);
+        if (!s->values[s->count]) return RF_ERROR_OUT_OF_HOST_MEMORY;
+        RF_TRY(rf_variable_read(w->variable, s->values[s->count++]));
+    }
+    return RF_OK;
+}
+
+/* Elements [begin, end) of row `row` of the tensor. */
+static void fill_row(const writing *s, uint64_t row, uint64_t begin, uint64_t end, float *out)
+{
+    const bool transposed = s->first->row->layout == RF_PRETRAINED_TRANSPOSED;
+    for (uint32_t p = 0; p < s->count; p++) {
+        const rf_weight *w = s->first + p;
+        const float *values = s->values[p];
+        if (transposed) {
+            if (row < w->first || row >= w->first + w->out) continue;
+            for (uint64_t i = begin; i < end; i++) out[i - begin] = values[i * w->out + row - w->first];
+            continue;
+        }
+        const uint64_t from = begin > w->first ? begin : w->first;
+        const uint64_t to = end < w->first + w->out ? end : w->first + w->out;
+        if (from < to)
+            memcpy(out + (from - begin), values + row * w->out + from - w->first, (size_t)(to - from) * sizeof(float));
+    }
+}
+
+/* Bytes of a tensor as it is written: those of its file where it has no variable. */
+static rf_result read_values(void *user, const char *name, uint64_t offset, void *data, uint64_t size)
+{
+    writing *s = user;
+    RF_TRY(find_values(s, name));
+    const rf_weight *w = s->first;
+    const uint64_t bytes = rf_dtype_size(w->tensor->is.dtype);
+    if (s->count == 0)
+        return rf_safetensors_read_range(s->weights->files->files[w->tensor->file].file, name, offset, data, size);
+    const bool transposed = w->row->layout == RF_PRETRAINED_TRANSPOSED;
+    const bool flat = !transposed && w->row->part == 0;
+    const uint64_t count = size / bytes, width = transposed ? w->in : flat ? w->in : w->total;
+    float *values = RF_NEW_ARRAY(float, count);
+    if (!values) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    for (uint64_t done = 0, n; done < count; done += n) {
+        const uint64_t at = offset / bytes + done, column = at % width;
+        n = width - column < count - done ? width - column : count - done;
+        if (flat)
+            memcpy(values + done, s->values[0] + at, (size_t)n * sizeof(float));
+        else
+            fill_row(s, at / width, column, column + n, values + done);
+    }
+    values_narrow(values, w->tensor->is.dtype, data, count);
+    rf_free(values);
+    return RF_OK;
+}
+
+rf_result rf_weights_write(const rf_weights *weights, uint32_t file, const char *path)
+{
+    const rf_tensor_files *files = weights->files;
+    writing s = { .weights = weights, .values = RF_NEW_ARRAY(float *, weights->count) };
+    rf_named_array *arrays = RF_NEW_ARRAY(rf_named_array, files->num_entries);
+    uint32_t count = 0;
+    rf_result r = s.values && arrays ? RF_OK : RF_ERROR_OUT_OF_HOST_MEMORY;
+    for (uint32_t i = 0; r >= 0 && i < files->num_entries; i++) {
+        const rf_tensor_entry *e = &files->entries[i];
+        if (e->file == file) arrays[count++] = (rf_named_array){ e->is.name, { e->is.dtype, e->is.shape, NULL } };
+    }
+    if (r >= 0)
+        r = rf_safetensors_write_from(&rf_system_file_ops, path, arrays, count, "{\"format\":\"pt\"}",
+                                      &(rf_archive_source){ read_values, &s });
+    forget_values(&s);
+    rf_free(s.values);
+    rf_free(arrays);
+    return r;
+}

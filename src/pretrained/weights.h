@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which tensor of the files is which variable of a model, and the way of values between them. */
+#ifndef RF_PRETRAINED_WEIGHTS_H
+#define RF_PRETRAINED_WEIGHTS_H
+
+#include <ringfire/pretrained.h>
+
+#include "pretrained/files.h"
+#include "replica/strategy.h"
+
+/* A variable that a tensor holds, or a part of one. Tensors of one dimension are a matrix of one row. */
+typedef struct rf_weight {
+    const rf_tensor_entry *tensor;
+    const rf_pretrained_tensor *row;
+    char *name;            /* of the variable; NULL: of none */
+    rf_variable *variable; /* borrowed from the model; NULL: none */
+    uint64_t in, out;      /* of the variable as a matrix */
+    uint64_t total, first; /* outputs of the tensor; the first one of this part */
+    bool read;             /* the variable's value comes from here */
+} rf_weight;
+typedef struct rf_weights {
+    const rf_tensor_files *files;
+    const rf_pretrained_architecture *architecture;
+    rf_weight *items; /* in order of the tensors' names, and of their parts */
+    uint32_t count, capacity;
+} rf_weights;
+
+/* Names alone. Freed with rf_weights_clear(), also when it fails. */
+rf_result rf_weights_match(rf_weights *weights, const rf_tensor_files *files,
+                           const rf_pretrained_architecture *architecture);
+void rf_weights_clear(rf_weights *weights);
+/* Elements of all variables, by what the files have. */
+uint64_t rf_weights_num_elements(const rf_weights *weights);
+/* Whether a tensor has the values of a variable that is about to be: fails where none has, or one of another shape. */
+rf_result rf_weights_admit(const rf_weights *weights, const char *name, rf_shape shape);
+/* The variables of a model, each of which has been admitted: all tensors must have a place in it. */
+rf_result rf_weights_bind(rf_weights *weights, rf_model *model);
+
+/* Elements that are moved at once. */
+enum { RF_WEIGHTS_WINDOW = 4 << 20 };
+/* Rows of the variable's matrix [begin, end), at most a window, from the file. `raw` has room for a window of f32. */
+rf_result rf_weight_read(const rf_weights *weights, const rf_weight *w, uint64_t begin, uint64_t end, float *values,
+                         void *raw);
+/* Rows that a window has. */
+uint64_t rf_weight_rows(const rf_weight *w);
+/* Writes the tensors of one of the files anew, with the values that variables have now. */
+rf_result rf_weights_write(const rf_weights *weights, uint32_t file, const char *path);
+
+#endif

@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The library's part of check_pretrained.py, as a program of a user: FOLDER has a directory of the hub, "model", and a
+ * batch. Usage: driver results FOLDER | step FOLDER RATE | train FOLDER 1|2|workers | memory FOLDER */
+#include <ringfire/ringfire.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../support/try.h"
+
+enum { STEPS = 20 };
+
+typedef struct session {
+    const char *folder;
+    rf_strategy *strategy;
+    rf_pretrained *pretrained;
+    rf_array_set batch; /* the inputs, and "labels" */
+} session;
+
+static const char *path_of(const session *s, const char *name)
+{
+    static char path[512];
+    snprintf(path, sizeof(path), "%s/%s", s->folder, name);
+    return path;
+}
+
+static rf_result open_strategy(const char *devices, rf_strategy **out)
+{
+    if (strcmp(devices, "workers") == 0) {
+        const rf_multi_worker_params params = { .mirrored = { .devices = "llvmpipe" } };
+        return rf_strategy_create_multi_worker(&params, out);
+    }
+    const rf_mirrored_params params = { .devices = strcmp(devices, "2") == 0 ? "llvmpipe,llvmpipe" : "llvmpipe" };
+    return rf_strategy_create_mirrored(&params, out);
+}
+
+static rf_result session_open(session *s, const char *devices)
+{
+    TRY(open_strategy(devices, &s->strategy));
+    TRY(rf_safetensors_read(path_of(s, "batch.safetensors"), &s->batch));
+    return rf_pretrained_open(s->strategy, path_of(s, "model"), NULL, &s->pretrained);
+}
+
+static void session_close(session *s)
+{
+    rf_pretrained_destroy(&s->pretrained);
+    rf_array_set_free(&s->batch);
+    rf_strategy_destroy(&s->strategy);
+}
+
+static rf_array array_of(const session *s, const char *name)
+{
+    for (uint32_t i = 0; i < s->batch.count; i++)
+        if (strcmp(s->batch.items[i].name, name) == 0) return s->batch.items[i].array;
+    return (rf_array){ 0 };
+}
+
+/* The whole batch as one element: the model's inputs and, of each output, the labels. */
+static rf_result make_data(const session *s, bool labels, rf_dataset **out)
+{
+    const rf_model *model = rf_pretrained_model(s->pretrained);
+    const uint32_t inputs = rf_model_num_inputs(model), outputs = labels ? rf_model_num_outputs(model) : 0;
+    rf_array arrays[RF_MAX_COMPONENTS];
+    for (uint32_t i = 0; i < inputs; i++) arrays[i] = array_of(s, rf_model_input_name(model, i));
+    for (uint32_t i = 0; i < outputs; i++) arrays[inputs + i] = array_of(s, "labels");
+    const rf_dataset_arrays_params params = { .arrays = arrays, .num_arrays = inputs + outputs };
+    rf_dataset *rows;
+    TRY(rf_dataset_from_arrays(&params, &rows));
+    const rf_result r = rf_dataset_batch(rows, (uint32_t)arrays[0].shape.dim[0], RF_REMAINDER_KEEP, out);
+    rf_dataset_destroy(&rows);
+    return r;
+}
+
+/* A file of the library's own form describes the same model. */
+static rf_result check_file(const session *s, const rf_dataset *data, const rf_named_array *results)
+{
+    rf_model *model;
+    rf_array again[RF_MAX_COMPONENTS] = { 0 };
+    TRY(rf_model_save(rf_pretrained_model(s->pretrained), path_of(s, "model.rfck"), NULL));
+    TRY(rf_model_load(s->strategy, path_of(s, "model.rfck"), &model));
+    const uint32_t outputs = rf_model_num_outputs(model);
+    const rf_result r = rf_model_predict_many(model, data, again, outputs);
+    for (uint32_t i = 0; r >= 0 && i < outputs; i++) {
+        const size_t bytes = (size_t)rf_shape_count(results[i].array.shape) * sizeof(float);
+        if (memcmp(again[i].data, results[i].array.data, bytes) != 0) puts("model.rfck gives other results");
+    }
+    for (uint32_t i = 0; i < outputs; i++) rf_array_free(&again[i]);
+    rf_model_destroy(&model);
+    return r;
+}
+
+static rf_result write_results(const session *s)
+{
+    rf_dataset *data;
+    rf_model *model = rf_pretrained_model(s->pretrained);
+    rf_named_array results[RF_MAX_COMPONENTS];
+    rf_array arrays[RF_MAX_COMPONENTS] = { 0 };
+    const uint32_t outputs = rf_model_num_outputs(model);
+    TRY(make_data(s, false, &data));
+    rf_result r = rf_model_predict_many(model, data, arrays, outputs);
+    for (uint32_t i = 0; i < outputs; i++) results[i] = (rf_named_array){ rf_model_output_name(model, i), arrays[i] };
+    if (r >= 0) r = rf_safetensors_write(path_of(s, "results.safetensors"), results, outputs);
+    if (r >= 0) r = check_file(s, data, results);
+    for (uint32_t i = 0; i < outputs; i++) rf_array_free(&arrays[i]);
+    rf_dataset_destroy(&data);
+    TRY(r);
+    return rf_pretrained_save(s->pretrained, path_of(s, "same"));
+}
+
+/* The mean of a tensor over all but the batch. */
+static rf_tensor mean_of(rf_trace *t, rf_tensor x)
+{
+    const int32_t axes[] = { 1, 2 }, rank = rf_tensor_shape(t, x).rank;
+    return rank == 1 ? x : rf_reduce_mean(t, x, axes, (uint32_t)rank - 1, RF_DROP_DIMS);
+}
+
+/* The crossentropy of logits, and of other models the squares of what they give. */
+static rf_tensor loss_of(rf_trace *t, const rf_tensor *labels, const rf_tensor *predictions, void *user)
+{
+    if (strcmp(rf_model_output_name(user, 0), "logits") == 0)
+        return mean_of(t, rf_sparse_categorical_crossentropy(t, labels[0], predictions[0], RF_LOGITS));
+    rf_tensor loss = mean_of(t, rf_square(t, predictions[0]));
+    for (uint32_t i = 1; i < rf_model_num_outputs(user); i++)
+        loss = rf_add(t, loss, mean_of(t, rf_square(t, predictions[i])));
+    return loss;
+}
+
+static rf_result train(const session *s, const rf_optimizer_params *optimizer_params, uint32_t steps, bool print)
+{
+    rf_model *model = rf_pretrained_model(s->pretrained);
+    rf_dataset *data = NULL;
+    rf_optimizer *optimizer = NULL;
+    rf_history history = { 0 };
+    rf_result r = make_data(s, true, &data);
+    if (r >= 0) r = rf_optimizer_create(s->strategy, optimizer_params, &optimizer);
+    const rf_compile_params compile = { .optimizer = optimizer, .loss_fn = loss_of, .loss_user = model };
+    if (r >= 0) r = rf_model_compile(model, &compile);
+    if (r >= 0) r = rf_model_fit(model, &(rf_fit_params){ .data = data, .epochs = steps }, &history);
+    for (uint32_t i = 0; print && r >= 0 && i < history.num_epochs && rf_strategy_is_chief(s->strategy); i++)
+        printf("%.9g\n", history.epochs[i].value[0]);
+    rf_history_free(&history);
+    rf_dataset_destroy(&data);
+    return r;
+}
+
+/* A number of /proc/self/status, in kB. */
+static long read_status(const char *name)
+{
+    char line[256];
+    long value = -1;
+    FILE *file = fopen("/proc/self/status", "r");
+    while (file && value < 0 && fgets(line, sizeof(line), file))
+        if (strncmp(line, name, strlen(name)) == 0) value = strtol(line + strlen(name) + 1, NULL, 10);
+    if (file) fclose(file);
+    return value;
+}
+
+/* How much more memory the process has had than before, while it opened the directory. */
+static rf_result measure_memory(session *s)
+{
+    TRY(open_strategy("1", &s->strategy));
+    const long before = read_status("VmHWM");
+    TRY(rf_pretrained_open(s->strategy, path_of(s, "model"), NULL, &s->pretrained));
+    printf("%ld %llu\n", read_status("VmHWM") - before,
+           (unsigned long long)rf_model_num_params(rf_pretrained_model(s->pretrained)) * sizeof(float) / 1024);
+    return RF_OK;
+}
+
+static rf_result run(session *s, const char *what, const char *argument)
+{
+    const rf_optimizer_params descent = { .kind = RF_OPTIMIZER_SGD, .learning_rate = argument ? atof(argument) : 0 };
+    const rf_optimizer_params adamw = {
+        .kind = RF_OPTIMIZER_ADAMW, .learning_rate = 1e-3, .epsilon = 1e-6, .weight_decay = 0.05
+    };
+    if (strcmp(what, "memory") == 0) return measure_memory(s);
+    TRY(session_open(s, strcmp(what, "train") == 0 ? argument : "1"));
+    if (strcmp(what, "results") == 0) return write_results(s);
+    if (strcmp(what, "train") == 0) return train(s, &adamw, STEPS, true);
+    TRY(train(s, &descent, 1, false));
+    return rf_pretrained_save(s->pretrained, path_of(s, "step"));
+}
+
+int main(int argc, char **argv)
+{
+    if (argc < 3) return 2;
+    session s = { .folder = argv[2] };
+    const rf_result r = run(&s, argv[1], argc > 3 ? argv[3] : NULL);
+    if (r < 0) fprintf(stderr, "%s\n", rf_error_message());
+    session_close(&s);
+    return r < 0;
+}

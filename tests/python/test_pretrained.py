@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""ringfire.keras.models.from_pretrained(): a directory of the hub as a model of Keras' kind."""
+import gc
+import pathlib
+import sys
+import tempfile
+import unittest
+
+import numpy as np
+
+import ringfire as rf
+from ringfire import keras
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+import hub  # noqa: E402
+
+WIDTH, VOCABULARY = 8, 11
+CONFIG = {"model_type": "llama", "vocab_size": VOCABULARY, "hidden_size": WIDTH,
+          "intermediate_size": 12, "num_hidden_layers": 1, "num_attention_heads": 2,
+          "tie_word_embeddings": True}
+SHAPES = {"embed_tokens": (VOCABULARY, WIDTH), "layers.0.input_layernorm": (WIDTH,),
+          "layers.0.post_attention_layernorm": (WIDTH,), "norm": (WIDTH,),
+          **{"layers.0.self_attn.%s_proj" % p: (WIDTH, WIDTH) for p in "qkvo"},
+          "layers.0.mlp.gate_proj": (12, WIDTH), "layers.0.mlp.up_proj": (12, WIDTH),
+          "layers.0.mlp.down_proj": (WIDTH, 12)}
+
+
+class Pretrained(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        rng = np.random.default_rng(2)
+        self.weights = {"model.%s.weight" % name: 0.3 * rng.standard_normal(shape)
+                        for name, shape in SHAPES.items()}
+
+    def write(self, **more):
+        hub.write_directory(self.folder / "tiny", {**CONFIG, **more}, self.weights, "BF16")
+        return self.folder / "tiny"
+
+    def test_trains_and_writes_back(self):
+        tiny = self.write()
+        model = keras.models.from_pretrained(tiny)
+        self.assertEqual(model.name, "tiny")
+        ids = np.arange(18, dtype=np.int32).reshape(2, 9) % VOCABULARY
+        before = model.predict(ids)
+        self.assertEqual(before.shape, (2, 9, VOCABULARY))
+        model.save_pretrained(self.folder / "same")
+        self.assertEqual(hub.read_directory(self.folder / "same"), hub.read_directory(tiny))
+        model.compile(keras.optimizers.AdamW(0.01), keras.losses.SparseCategoricalCrossentropy(
+            from_logits=True))
+        losses = model.fit(ids, np.roll(ids, -1, 1), epochs=5, verbose=0).history["loss"]
+        self.assertLess(losses[-1], losses[0])
+        model.save_pretrained(self.folder / "trained")
+        after = model.predict(ids)
+        del model
+        gc.collect()
+        again = keras.models.from_pretrained(self.folder / "trained").predict(ids)
+        self.assertLess(abs(again - after).max(), 0.05)  # as much as bf16 rounds
+        self.assertGreater(abs(after - before).max(), 0.1)
+
+    def test_unknown_keys(self):
+        tiny = self.write(new_attention="on")
+        with self.assertRaisesRegex(rf.UnsupportedError, "'new_attention' is \"on\""):
+            keras.models.from_pretrained(tiny)
+        model = keras.models.from_pretrained(tiny, ignored_keys=["new_attention"])
+        with self.assertRaisesRegex(rf.NotFoundError, "nowhere/config.json"):
+            keras.models.from_pretrained(self.folder / "nowhere")
+        model.close()
+
+
+unittest.main()
