@@ -6,7 +6,7 @@
 #include "base/memory.h"
 #include "base/utf8.h"
 
-rf_result rf_bytes_reserve(rf_bytes *b, size_t size)
+rf_result rf_text_bytes_reserve(rf_text_bytes *b, size_t size)
 {
     if (size <= b->room - b->size) return RF_OK;
     if (b->limit && size > b->limit - b->size)
@@ -25,23 +25,23 @@ rf_result rf_bytes_reserve(rf_bytes *b, size_t size)
     return RF_OK;
 }
 
-rf_result rf_bytes_append(rf_bytes *b, const char *bytes, size_t size)
+rf_result rf_text_bytes_append(rf_text_bytes *b, const char *bytes, size_t size)
 {
-    RF_TRY(rf_bytes_reserve(b, size));
+    RF_TRY(rf_text_bytes_reserve(b, size));
     if (size) memcpy(b->bytes + b->size, bytes, size);
     b->size += size;
     return RF_OK;
 }
 
-rf_result rf_bytes_append_code(rf_bytes *b, uint32_t code)
+rf_result rf_text_bytes_append_code(rf_text_bytes *b, uint32_t code)
 {
-    RF_TRY(rf_bytes_reserve(b, 4));
+    RF_TRY(rf_text_bytes_reserve(b, 4));
     b->size += rf_utf8_encode(code, b->bytes + b->size);
     return RF_OK;
 }
 
-void rf_bytes_free(rf_bytes *b)
+void rf_text_bytes_free(rf_text_bytes *b)
 {
     rf_free(b->bytes);
-    *b = (rf_bytes){ 0 };
+    *b = (rf_text_bytes){ 0 };
 }

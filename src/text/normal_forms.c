@@ -72,7 +72,7 @@ static rf_result order_marks(const code_list *codes)
     return RF_OK;
 }
 
-static rf_result decompose(const char *text, size_t size, utf8proc_option_t options, code_list *codes)
+static rf_result decompose_text(const char *text, size_t size, utf8proc_option_t options, code_list *codes)
 {
     for (size_t i = 0; i < size;) {
         uint32_t code;
@@ -91,28 +91,29 @@ static rf_result decompose(const char *text, size_t size, utf8proc_option_t opti
     return RF_OK;
 }
 
-static rf_result normalize(const char *text, size_t size, rf_unicode_form form, code_list *codes, rf_bytes *out)
+static rf_result normalize_codes(const char *text, size_t size, rf_unicode_form form, code_list *codes,
+                                 rf_text_bytes *out)
 {
     const bool composed = form == RF_UNICODE_NFC || form == RF_UNICODE_NFKC;
     const bool compatible = form == RF_UNICODE_NFKC || form == RF_UNICODE_NFKD;
     const utf8proc_option_t options =
         UTF8PROC_STABLE | UTF8PROC_DECOMPOSE | (compatible ? UTF8PROC_COMPAT : (utf8proc_option_t)0);
     if (size >= UINT32_MAX / 32) return RF_FAIL(RF_ERROR_UNSUPPORTED, "a text of %zu bytes; cut it", size);
-    RF_TRY(decompose(text, size, options, codes));
+    RF_TRY(decompose_text(text, size, options, codes));
     RF_TRY(order_marks(codes));
     utf8proc_ssize_t count = codes->count;
     if (composed) count = utf8proc_normalize_utf32(codes->items, count, UTF8PROC_STABLE | UTF8PROC_COMPOSE);
     if (count < 0) return RF_FAIL(RF_ERROR_INTERNAL, "utf8proc: %s", utf8proc_errmsg(count));
-    for (utf8proc_ssize_t i = 0; i < count; i++) RF_TRY(rf_bytes_append_code(out, (uint32_t)codes->items[i]));
+    for (utf8proc_ssize_t i = 0; i < count; i++) RF_TRY(rf_text_bytes_append_code(out, (uint32_t)codes->items[i]));
     return RF_OK;
 }
 
-rf_result rf_unicode_normalize(const char *text, size_t size, rf_unicode_form form, rf_bytes *out)
+rf_result rf_unicode_normalize(const char *text, size_t size, rf_unicode_form form, rf_text_bytes *out)
 {
     const uint8_t lead = form == RF_UNICODE_NFC ? 0xc0 | FIRST_COMPOSED >> 6 : 0x80;
-    if (size == 0 || is_below(text, size, lead)) return rf_bytes_append(out, text, size);
+    if (size == 0 || is_below(text, size, lead)) return rf_text_bytes_append(out, text, size);
     code_list codes = { 0 };
-    const rf_result r = normalize(text, size, form, &codes, out);
+    const rf_result r = normalize_codes(text, size, form, &codes, out);
     rf_free(codes.items);
     return r;
 }

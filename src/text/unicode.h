@@ -41,6 +41,6 @@ uint32_t rf_unicode_decompose(uint32_t code, uint32_t parts[RF_UNICODE_PARTS]);
 
 typedef enum rf_unicode_form { RF_UNICODE_NFC, RF_UNICODE_NFD, RF_UNICODE_NFKC, RF_UNICODE_NFKD } rf_unicode_form;
 /* Appends valid UTF-8 in a normal form, in a time in proportion to it. */
-rf_result rf_unicode_normalize(const char *text, size_t size, rf_unicode_form form, rf_bytes *out);
+rf_result rf_unicode_normalize(const char *text, size_t size, rf_unicode_form form, rf_text_bytes *out);
 
 #endif

@@ -7,7 +7,6 @@ tests/fuzz/make_corpus.py        into tests/fuzz/corpus
 
 What the library's own writers made (fuzz_archive, fuzz_events, messages) and what fuzzing has found
 is not touched. """
-import base64
 import gzip
 import json
 import pathlib
@@ -15,12 +14,10 @@ import struct
 import sys
 import zlib
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
-import tfrecord as tf  # noqa: E402
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "text"))
-import families  # noqa: E402
-
 CORPUS = pathlib.Path(__file__).resolve().parent / "corpus"
+sys.path[:0] = [str(CORPUS.parents[1] / room) for room in ("support", "text")]
+import families  # noqa: E402
+import tfrecord as tf  # noqa: E402
 
 
 def seed(fuzzer, name, data):
@@ -725,28 +722,8 @@ def tokenizer():
          text("byte_pair", [], merges=[[97, 97]] + [[256 + i, 256 + i] for i in range(7)]))
     seed("tokenizer", "same", text("byte_pair", [], merges=[[97, 97], [256, 97], [97, 256]]))
     seed("tokenizer", "version", text("words", []).replace(':1,', ':2,'))
-
-
-def tokenizer_json():
-    """The families' files, with a vocabulary of a few words."""
-    words = [b"Th", b"the", b" the", b"ing", b" a", b"\xc3\xa9", b"12", b"\n\n", b"type"]
-    tokens, pairs = [bytes([byte]) for byte in range(256)], []
-    for word in words:
-        for end in range(2, len(word) + 1):
-            if word[:end] not in tokens:
-                pairs.append((word[:end - 1], word[end - 1:end]))
-                tokens.append(word[:end])
-    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "type", "##s", "the", "a", "\u4e2d"]
-    for function in (families.roberta, families.llama3, families.qwen2, families.falcon,
-                     families.llama2, families.mistral, families.gemma, families.clip):
-        seed("tokenizer_json", function.__name__, compact(function(tokens, pairs)))
-    for function in families.bert, families.cased_bert, families.word_level:
-        seed("tokenizer_json", function.__name__, compact(function(pieces)))
-    unigram = families.xlm_r(tokens[:128], [], True)
-    # The map of characters is large where it is simple.
-    unigram["normalizer"]["normalizers"][0]["precompiled_charsmap"] = base64.b64encode(
-        struct.pack("<I2I", 8, 1 << 10, 0) + b"a\0").decode()
-    seed("tokenizer_json", "unigram", compact(unigram))
+    for name, value in families.small_ones().items():
+        seed("tokenizer_json", name, compact(value))
 
 
 def text():
@@ -817,8 +794,7 @@ def document():
          b"/**/\n/*\n*/ /*/\n *\n */\n####\n---- \n---- -\n\xff\xc3\xa4\0\t.\r\n#")
 
 
-for make in (document, graph, gettext, ratings, reviews, text, tokenizer, tokenizer_json,
-             safetensors, gguf, npy, idx, cifar, csv, image, tfrecord, iterator_state, model, trace,
-             text_files, text_lines, wire, call_header, fabric, shared, agreement, ps_shard,
-             checkpoint_item):
+for make in (document, graph, gettext, ratings, reviews, text, tokenizer, safetensors, gguf, npy,
+             idx, cifar, csv, image, tfrecord, iterator_state, model, trace, text_files, text_lines,
+             wire, call_header, fabric, shared, agreement, ps_shard, checkpoint_item):
     make()

@@ -64,11 +64,6 @@ console.log(JSON.stringify({
 """
 
 
-def leave_out(why):
-    print("SKIP:", why)
-    sys.exit(77)
-
-
 def character(numbers):
     """One that Unicode had assigned before the tables of all libraries here."""
     while True:
@@ -169,7 +164,8 @@ def main():
     environment = {**os.environ, "NODE_PATH": ":".join(filter(None, places))}
     if not node or subprocess.run([node, "-e", "require('tokenizers')"], env=environment,
                                   stderr=subprocess.DEVNULL).returncode != 0:
-        leave_out("no npm package tokenizers for node; ./dev setup test installs it")
+        print("SKIP: no npm package tokenizers for node; ./dev setup test installs it")
+        sys.exit(77)
     root = pathlib.Path(__file__).resolve().parents[2]
     pages = sorted(root.glob("docs/**/*.md"))
     words = " ".join(page.read_text() for page in pages).split()

@@ -399,3 +399,24 @@ def families(tokenize, folder, texts, most=6000):
     for function in (bert, cased_bert, word_level):
         made[function.__name__] = function(vocabulary)
     return made
+
+
+def small_ones():
+    """Files with a vocabulary of a few words, for a fuzzer to begin with."""
+    words = [b"Th", b"the", b" the", b"ing", b" a", b"\xc3\xa9", b"12", b"\n\n", b"type"]
+    tokens, pairs = [bytes([byte]) for byte in range(256)], []
+    for word in words:
+        for end in range(2, len(word) + 1):
+            if word[:end] not in tokens:
+                pairs.append((word[:end - 1], word[end - 1:end]))
+                tokens.append(word[:end])
+    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "type", "##s", "the", "a", "\u4e2d"]
+    made = {function.__name__: function(tokens, pairs)
+            for function in (roberta, llama3, qwen2, falcon, llama2, mistral, gemma, clip)}
+    made.update({function.__name__: function(pieces)
+                 for function in (bert, cased_bert, word_level)})
+    made["unigram"] = xlm_r(tokens[:128], [], True)
+    # The map of characters is large where it is simple.
+    made["unigram"]["normalizer"]["normalizers"][0]["precompiled_charsmap"] = base64.b64encode(
+        struct.pack("<I2I", 8, 1 << 10, 0) + b"a\0").decode()
+    return made

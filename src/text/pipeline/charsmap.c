@@ -93,21 +93,21 @@ static const char *find_entry(const rf_charsmap *map, const char *text, size_t s
     return NULL;
 }
 
-static rf_result apply_grapheme(const rf_charsmap *map, const char *text, size_t size, rf_bytes *out)
+static rf_result apply_grapheme(const rf_charsmap *map, const char *text, size_t size, rf_text_bytes *out)
 {
     const char *entry = size <= MOST_GRAPHEME_BYTES ? find_entry(map, text, size) : NULL;
-    if (entry) return rf_bytes_append(out, entry, strlen(entry));
+    if (entry) return rf_text_bytes_append(out, entry, strlen(entry));
     for (size_t i = 0; i < size;) {
         uint32_t code;
         const uint32_t length = rf_utf8_decode(text + i, size - i, &code);
         entry = find_entry(map, text + i, length);
-        RF_TRY(entry ? rf_bytes_append(out, entry, strlen(entry)) : rf_bytes_append(out, text + i, length));
+        RF_TRY(entry ? rf_text_bytes_append(out, entry, strlen(entry)) : rf_text_bytes_append(out, text + i, length));
         i += length;
     }
     return RF_OK;
 }
 
-rf_result rf_charsmap_apply(const rf_charsmap *map, const char *text, size_t size, rf_bytes *out)
+rf_result rf_charsmap_apply(const rf_charsmap *map, const char *text, size_t size, rf_text_bytes *out)
 {
     utf8proc_int32_t state = 0;
     for (size_t begin = 0; begin < size;) {

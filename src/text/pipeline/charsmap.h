@@ -11,6 +11,6 @@ typedef struct rf_charsmap rf_charsmap;
 rf_result rf_charsmap_read(rf_arena *arena, const char *text, size_t size, rf_charsmap **out);
 /* Appends the text with its characters replaced: as Hugging Face's library does it, a whole grapheme of up to five
  * bytes first, then each character. */
-rf_result rf_charsmap_apply(const rf_charsmap *map, const char *text, size_t size, rf_bytes *out);
+rf_result rf_charsmap_apply(const rf_charsmap *map, const char *text, size_t size, rf_text_bytes *out);
 
 #endif

@@ -21,9 +21,9 @@ static rf_slice_text part_of(const rf_parts *parts, uint32_t i)
     return (rf_slice_text){ parts->text.bytes ? parts->text.bytes + begin : "", parts->ends.items[i] - begin };
 }
 
-static rf_result put(rf_parts *out, const char *bytes, size_t size)
+static rf_result put_text(rf_parts *out, const char *bytes, size_t size)
 {
-    return rf_bytes_append(&out->text, bytes, size);
+    return rf_text_bytes_append(&out->text, bytes, size);
 }
 
 static bool begins_with(rf_slice_text text, rf_slice_text with)
@@ -36,7 +36,7 @@ static rf_result put_replaced(rf_parts *out, rf_slice_text text, rf_slice_text f
 {
     const rf_step replace = { .pattern.text = from, .text = to };
     return from.size > 0 ? rf_pattern_replace(&replace, NULL, text.bytes, text.size, &out->text)
-                         : put(out, text.bytes, text.size);
+                         : put_text(out, text.bytes, text.size);
 }
 
 /* ---- bytes ---- */
@@ -45,14 +45,14 @@ static rf_result put_replaced(rf_parts *out, rf_slice_text text, rf_slice_text f
 static rf_result put_bytes(rf_parts *out, rf_slice_text text)
 {
     const size_t before = out->text.size;
-    RF_TRY(rf_bytes_reserve(&out->text, text.size));
+    RF_TRY(rf_text_bytes_reserve(&out->text, text.size));
     for (size_t i = 0; i < text.size;) {
         uint32_t code;
         i += rf_utf8_decode(text.bytes + i, text.size - i, &code);
         const int byte = rf_character_byte(code);
         if (byte < 0) {
             out->text.size = before;
-            return put(out, text.bytes, text.size);
+            return put_text(out, text.bytes, text.size);
         }
         out->text.bytes[out->text.size++] = (char)byte;
     }
@@ -89,7 +89,7 @@ static rf_result put_fallback(rf_parts *out, size_t begin)
     if (count == 0) return RF_OK;
     if (!rf_utf8_valid(out->text.bytes + begin, count)) {
         out->text.size = begin;
-        for (size_t i = 0; i < count; i++) RF_TRY(rf_bytes_append_code(&out->text, 0xfffd));
+        for (size_t i = 0; i < count; i++) RF_TRY(rf_text_bytes_append_code(&out->text, 0xfffd));
     }
     return rf_parts_end(out);
 }
@@ -104,11 +104,11 @@ DECODER(decode_byte_fallback)
         const int byte = byte_of_token(text);
         const char value = (char)byte;
         if (byte >= 0) {
-            RF_TRY(put(out, &value, 1));
+            RF_TRY(put_text(out, &value, 1));
             continue;
         }
         RF_TRY(put_fallback(out, begin));
-        RF_TRY(put(out, text.bytes, text.size));
+        RF_TRY(put_text(out, text.bytes, text.size));
         RF_TRY(rf_parts_end(out));
         begin = out->text.size;
     }
@@ -119,7 +119,7 @@ DECODER(decode_fuse)
 {
     (void)s;
     (void)m;
-    RF_TRY(put(out, in->text.bytes, in->text.size));
+    RF_TRY(put_text(out, in->text.bytes, in->text.size));
     return rf_parts_end(out);
 }
 
@@ -138,15 +138,6 @@ DECODER(decode_metaspace)
     return RF_OK;
 }
 
-static rf_result expand_metaspace(rf_arena *arena, const json_t *object, const rf_step *from, rf_steps *out)
-{
-    rf_step step = *from;
-    (void)arena;
-    if (!json_object_get(object, "prepend_scheme"))
-        step.prepend_scheme = step.prefix_space ? RF_PREPEND_ALWAYS : RF_PREPEND_NEVER;
-    return rf_steps_add(out, &step);
-}
-
 DECODER(decode_bpe)
 {
     const rf_slice_text space = { " ", 1 }, nothing = { "", 0 };
@@ -161,46 +152,46 @@ DECODER(decode_bpe)
 /* ---- WordPiece ---- */
 
 /* English, as Hugging Face's library cleans it up. */
-static rf_result clean_up(rf_bytes *text)
+static rf_result clean_up(rf_text_bytes *text)
 {
     static const char *const pairs[][2] = {
         { " .", "." },   { " ?", "?" },     { " !", "!" },     { " ,", "," },
         { " ' ", "'" },  { " n't", "n't" }, { " 'm", "'m" },   { " do not", " don't" },
         { " 's", "'s" }, { " 've", "'ve" }, { " 're", "'re" },
     };
-    rf_bytes other = { 0 };
+    rf_text_bytes other = { 0 };
     rf_result r = RF_OK;
     for (size_t i = 0; i < sizeof(pairs) / sizeof(pairs[0]) && r == RF_OK; i++) {
         const rf_step replace = { .pattern.text = { pairs[i][0], strlen(pairs[i][0]) },
                                   .text = { pairs[i][1], strlen(pairs[i][1]) } };
         other.size = 0;
         r = rf_pattern_replace(&replace, NULL, text->bytes, text->size, &other);
-        const rf_bytes kept = *text;
+        const rf_text_bytes kept = *text;
         if (r == RF_OK) {
             *text = other;
             other = kept;
         }
     }
-    rf_bytes_free(&other);
+    rf_text_bytes_free(&other);
     return r;
 }
 
 DECODER(decode_word_piece)
 {
-    rf_bytes word = { 0 };
+    rf_text_bytes word = { 0 };
     rf_result r = RF_OK;
     (void)m;
     for (uint32_t i = 0; i < in->ends.count && r == RF_OK; i++) {
         const rf_slice_text text = part_of(in, i);
         const size_t mark = i > 0 && begins_with(text, s->text) ? s->text.size : 0;
         word.size = 0;
-        if (i > 0 && !mark) r = rf_bytes_append(&word, " ", 1);
-        if (r == RF_OK) r = rf_bytes_append(&word, text.bytes + mark, text.size - mark);
+        if (i > 0 && !mark) r = rf_text_bytes_append(&word, " ", 1);
+        if (r == RF_OK) r = rf_text_bytes_append(&word, text.bytes + mark, text.size - mark);
         if (r == RF_OK && s->cleanup) r = clean_up(&word);
-        if (r == RF_OK) r = put(out, word.bytes, word.size);
+        if (r == RF_OK) r = put_text(out, word.bytes, word.size);
         if (r == RF_OK) r = rf_parts_end(out);
     }
-    rf_bytes_free(&word);
+    rf_text_bytes_free(&word);
     return r;
 }
 
@@ -228,7 +219,7 @@ DECODER(decode_strip)
             if (memcmp(text.bytes + rest, s->text.bytes, s->text.size) != 0) break;
             text.size = rest;
         }
-        RF_TRY(put(out, text.bytes, text.size));
+        RF_TRY(put_text(out, text.bytes, text.size));
         RF_TRY(rf_parts_end(out));
     }
     return RF_OK;
@@ -279,7 +270,7 @@ static const rf_step_type decoders[] = {
     { .name = "Fuse", .decode = decode_fuse },
     { .name = "Metaspace",
       .fields = metaspace_fields,
-      .expand = expand_metaspace,
+      .expand = rf_metaspace_expand,
       .decode = decode_metaspace,
       .defaults = { .prefix_space = true } },
     { .name = "WordPiece", .fields = word_piece_fields, .decode = decode_word_piece },

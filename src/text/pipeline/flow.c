@@ -6,7 +6,7 @@ rf_result rf_flow_begin(rf_flow *f, const rf_tokenizer *t, size_t size)
 {
     f->t = t;
     f->p = t->pipeline;
-    f->scratch = RF_NEW_ARRAY(rf_bytes, f->p->pre_tokenizers.count);
+    f->scratch = RF_NEW_ARRAY(rf_text_bytes, f->p->pre_tokenizers.count);
     if (!f->scratch) return RF_ERROR_OUT_OF_HOST_MEMORY;
     for (uint32_t i = 0; i < f->p->pre_tokenizers.count; i++) f->scratch[i].limit = rf_flow_limit(size);
     for (uint32_t i = 0; i < 2; i++) f->normal[i].limit = rf_flow_limit(size);
@@ -33,9 +33,9 @@ rf_result rf_flow_normalize(rf_flow *f, rf_piece text, rf_piece *out)
 {
     for (uint32_t i = 0; i < f->p->normalizers.count; i++) {
         const rf_step *s = &f->p->normalizers.items[i];
-        rf_bytes *made = &f->normal[i % 2];
+        rf_text_bytes *made = &f->normal[i % 2];
         made->size = 0;
-        RF_TRY(rf_bytes_reserve(made, 1));
+        RF_TRY(rf_text_bytes_reserve(made, 1));
         RF_TRY(s->type->normalize(f, s, text.bytes, text.size, made));
         text.bytes = made->bytes;
         text.size = made->size;
@@ -46,10 +46,10 @@ rf_result rf_flow_normalize(rf_flow *f, rf_piece text, rf_piece *out)
 
 void rf_flow_free(rf_flow *f)
 {
-    for (uint32_t i = 0; f->scratch && i < f->p->pre_tokenizers.count; i++) rf_bytes_free(&f->scratch[i]);
+    for (uint32_t i = 0; f->scratch && i < f->p->pre_tokenizers.count; i++) rf_text_bytes_free(&f->scratch[i]);
     rf_free(f->scratch);
-    for (uint32_t i = 0; i < 2; i++) rf_bytes_free(&f->normal[i]);
-    rf_bytes_free(&f->word);
+    for (uint32_t i = 0; i < 2; i++) rf_text_bytes_free(&f->normal[i]);
+    rf_text_bytes_free(&f->word);
     rf_pair_work_free(&f->pairs);
     rf_free(f->lattice.items);
     rf_free(f->tokens.items);

@@ -49,7 +49,7 @@ static rf_result add_junction(rf_token_model *m, rf_slice_text left, rf_slice_te
     return rf_pair_table_add(&m->junctions, rf_pair_key(last, first), 0);
 }
 
-static rf_result read_merge(rf_tokenizer *t, const json_t *merge, uint32_t rank, rf_bytes *text)
+static rf_result read_merge(rf_tokenizer *t, const json_t *merge, uint32_t rank, rf_text_bytes *text)
 {
     rf_token_model *m = &t->pipeline->model;
     rf_slice_text left = { 0 }, right = { 0 };
@@ -59,8 +59,8 @@ static rf_result read_merge(rf_tokenizer *t, const json_t *merge, uint32_t rank,
     if (b == RF_TABLE_NONE) return fail_token("token", right.bytes, right.size);
     if (right.size < m->prefix.size) return fail_token("the prefix of", right.bytes, right.size);
     text->size = 0;
-    RF_TRY(rf_bytes_append(text, left.bytes, left.size));
-    RF_TRY(rf_bytes_append(text, right.bytes + m->prefix.size, right.size - m->prefix.size));
+    RF_TRY(rf_text_bytes_append(text, left.bytes, left.size));
+    RF_TRY(rf_text_bytes_append(text, right.bytes + m->prefix.size, right.size - m->prefix.size));
     m->results[rank] = rf_token_model_id(t, text->bytes, text->size);
     if (m->results[rank] == RF_TABLE_NONE) return fail_token("its result", text->bytes, text->size);
     RF_TRY(add_junction(m, left, right));
@@ -71,13 +71,13 @@ static rf_result read_merges(rf_tokenizer *t, const json_t *object)
 {
     rf_token_model *m = &t->pipeline->model;
     const json_t *list = json_object_get(object, "merges");
-    rf_bytes text = { 0 };
+    rf_text_bytes text = { 0 };
     rf_result r = RF_OK;
     if (!json_is_array(list)) return RF_FAIL(RF_ERROR_CORRUPT_DATA, "merges is no list");
     RF_TRY(RF_ARENA_ARRAY(&t->pipeline->arena, m->results, json_array_size(list)));
     for (size_t i = 0; i < json_array_size(list) && r == RF_OK; i++)
         r = rf_error_context(read_merge(t, json_array_get(list, i), (uint32_t)i, &text), "merges[%zu]", i);
-    rf_bytes_free(&text);
+    rf_text_bytes_free(&text);
     return r;
 }
 
@@ -133,7 +133,7 @@ static rf_result put_character(bpe_symbols *s, const char *text, uint32_t length
 {
     const rf_token_model *m = &s->f->p->model;
     const bool plain = (first || m->prefix.size == 0) && (!last || m->suffix.size == 0);
-    rf_bytes *word = &s->f->word;
+    rf_text_bytes *word = &s->f->word;
     uint32_t id;
     if (plain && code < 0x200) {
         id = m->characters[code];
@@ -141,9 +141,9 @@ static rf_result put_character(bpe_symbols *s, const char *text, uint32_t length
         id = rf_token_model_id(s->f->t, text, length);
     } else {
         word->size = 0;
-        if (!first) RF_TRY(rf_bytes_append(word, m->prefix.bytes, m->prefix.size));
-        RF_TRY(rf_bytes_append(word, text, length));
-        if (last) RF_TRY(rf_bytes_append(word, m->suffix.bytes, m->suffix.size));
+        if (!first) RF_TRY(rf_text_bytes_append(word, m->prefix.bytes, m->prefix.size));
+        RF_TRY(rf_text_bytes_append(word, text, length));
+        if (last) RF_TRY(rf_text_bytes_append(word, m->suffix.bytes, m->suffix.size));
         id = rf_token_model_id(s->f->t, word->bytes, word->size);
     }
     if (id != RF_TABLE_NONE) {
@@ -240,7 +240,7 @@ static rf_result encode_word_piece(rf_flow *f, const char *piece, size_t size)
     uint32_t count;
     if (size >= UINT32_MAX / 2 || !rf_word_pieces_fit(&rules, piece, size)) return rf_flow_token(f, m->unknown);
     f->word.size = 0;
-    RF_TRY(rf_bytes_reserve(&f->word, size + m->prefix.size));
+    RF_TRY(rf_text_bytes_reserve(&f->word, size + m->prefix.size));
     RF_TRY(rf_array_reserve((void **)&f->tokens.items, &f->tokens.capacity, f->tokens.count + (uint32_t)size,
                             sizeof(*f->tokens.items)));
     if (!rf_word_pieces_find(&rules, f->word.bytes, piece, (uint32_t)size, f->tokens.items + f->tokens.count, &count))

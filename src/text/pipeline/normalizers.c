@@ -9,13 +9,13 @@
 #include "text/unicode.h"
 
 #define NORMALIZER(name)                                                                                               \
-    static rf_result name(rf_flow *f, const rf_step *s, const char *text, size_t size, rf_bytes *out)
+    static rf_result name(rf_flow *f, const rf_step *s, const char *text, size_t size, rf_text_bytes *out)
 #define UNUSED_FLOW (void)f
 #define UNUSED_STEP (void)s
 
-static rf_result append_code(rf_bytes *out, uint32_t code)
+static rf_result append_code(rf_text_bytes *out, uint32_t code)
 {
-    return rf_bytes_append_code(out, code);
+    return rf_text_bytes_append_code(out, code);
 }
 
 NORMALIZER(normalize_form)
@@ -24,7 +24,7 @@ NORMALIZER(normalize_form)
     return rf_unicode_normalize(text, size, (rf_unicode_form)s->start, out);
 }
 
-static rf_result append_lower(rf_bytes *out, uint32_t code)
+static rf_result append_lower(rf_text_bytes *out, uint32_t code)
 {
     enum { DOTTED_I = 0x130, DOT_ABOVE = 0x307 }; /* the one letter that two characters are the lower case of */
     if (code != DOTTED_I) return append_code(out, rf_unicode_lower(code));
@@ -32,9 +32,9 @@ static rf_result append_lower(rf_bytes *out, uint32_t code)
     return append_code(out, DOT_ABOVE);
 }
 
-static rf_result append_all_lower(const char *text, size_t size, rf_bytes *out)
+static rf_result append_all_lower(const char *text, size_t size, rf_text_bytes *out)
 {
-    RF_TRY(rf_bytes_reserve(out, size));
+    RF_TRY(rf_text_bytes_reserve(out, size));
     for (size_t i = 0; i < size;) {
         uint32_t code;
         i += rf_utf8_decode(text + i, size - i, &code);
@@ -80,15 +80,15 @@ NORMALIZER(normalize_strip)
     UNUSED_FLOW;
     const size_t begin = s->left ? strip_begin(text, size) : 0;
     const size_t end = s->right ? strip_end(text, size) : size;
-    return begin < end ? rf_bytes_append(out, text + begin, end - begin) : RF_OK;
+    return begin < end ? rf_text_bytes_append(out, text + begin, end - begin) : RF_OK;
 }
 
-static rf_result append_without(const char *text, size_t size, bool (*without)(uint32_t code), rf_bytes *out)
+static rf_result append_without(const char *text, size_t size, bool (*without)(uint32_t code), rf_text_bytes *out)
 {
     for (size_t i = 0; i < size;) {
         uint32_t code;
         const uint32_t length = rf_utf8_decode(text + i, size - i, &code);
-        if (!without(code)) RF_TRY(rf_bytes_append(out, text + i, length));
+        if (!without(code)) RF_TRY(rf_text_bytes_append(out, text + i, length));
         i += length;
     }
     return RF_OK;
@@ -109,8 +109,8 @@ NORMALIZER(normalize_replace)
 NORMALIZER(normalize_prepend)
 {
     UNUSED_FLOW;
-    if (size > 0) RF_TRY(rf_bytes_append(out, s->text.bytes, s->text.size));
-    return rf_bytes_append(out, text, size);
+    if (size > 0) RF_TRY(rf_text_bytes_append(out, s->text.bytes, s->text.size));
+    return rf_text_bytes_append(out, text, size);
 }
 
 NORMALIZER(normalize_bytes)
@@ -123,7 +123,7 @@ NORMALIZER(normalize_bytes)
 
 /* ---- BERT ---- */
 
-static rf_result append_clean(const rf_step *s, uint32_t code, rf_bytes *out)
+static rf_result append_clean(const rf_step *s, uint32_t code, rf_text_bytes *out)
 {
     /* The library that files are written for keeps what is not assigned. */
     if (s->clean_text && rf_unicode_is_control(code) && rf_unicode_is_assigned(code)) return RF_OK;
@@ -136,7 +136,7 @@ static rf_result append_clean(const rf_step *s, uint32_t code, rf_bytes *out)
 
 NORMALIZER(normalize_bert)
 {
-    rf_bytes one = { 0 }, two = { 0 };
+    rf_text_bytes one = { 0 }, two = { 0 };
     rf_result r = RF_OK;
     (void)f;
     for (size_t i = 0; i < size && r == RF_OK;) {
@@ -150,9 +150,9 @@ NORMALIZER(normalize_bert)
         if (r == RF_OK) r = append_without(two.bytes, two.size, rf_unicode_is_accent, &one);
     }
     if (r == RF_OK)
-        r = s->lower ? append_all_lower(one.bytes, one.size, out) : rf_bytes_append(out, one.bytes, one.size);
-    rf_bytes_free(&one);
-    rf_bytes_free(&two);
+        r = s->lower ? append_all_lower(one.bytes, one.size, out) : rf_text_bytes_append(out, one.bytes, one.size);
+    rf_text_bytes_free(&one);
+    rf_text_bytes_free(&two);
     return r;
 }
 

@@ -21,7 +21,7 @@ static uint32_t invalid_length(const char *text, size_t size)
     return length;
 }
 
-static rf_result repair(const char *text, size_t size, rf_bytes *out)
+static rf_result repair_text(const char *text, size_t size, rf_text_bytes *out)
 {
     enum { REPLACEMENT = 0xfffd };
     for (size_t i = 0; i < size;) {
@@ -29,9 +29,9 @@ static rf_result repair(const char *text, size_t size, rf_bytes *out)
         uint32_t length = rf_utf8_decode(text + i, size - i, &code);
         if (code == RF_UTF8_INVALID) {
             length = invalid_length(text + i, size - i);
-            RF_TRY(rf_bytes_append_code(out, REPLACEMENT));
+            RF_TRY(rf_text_bytes_append_code(out, REPLACEMENT));
         } else {
-            RF_TRY(rf_bytes_append(out, text + i, length));
+            RF_TRY(rf_text_bytes_append(out, text + i, length));
         }
         i += length;
     }
@@ -53,24 +53,24 @@ static rf_result normalize_section(rf_flow *f, rf_piece section)
 
 static rf_result encode_text(rf_flow *f, const char *text, size_t size)
 {
-    rf_bytes repaired = { 0 };
+    rf_text_bytes repaired = { 0 };
     rf_piece piece = { text, size, true };
     if (!rf_utf8_valid(text, size)) {
-        const rf_result r = repair(text, size, &repaired);
+        const rf_result r = repair_text(text, size, &repaired);
         piece = (rf_piece){ repaired.bytes, repaired.size, true };
         if (r < 0) {
-            rf_bytes_free(&repaired);
+            rf_text_bytes_free(&repaired);
             return r;
         }
     }
     f->tokens.count = 0;
     const rf_result r = rf_added_tokens_cut(f, &f->p->added.raw, piece, normalize_section);
-    rf_bytes_free(&repaired);
+    rf_text_bytes_free(&repaired);
     return r;
 }
 
 /* How many tokens of the one text and of the other stay. */
-static rf_result truncate(const rf_truncation *t, uint32_t special, bool pair, uint32_t counts[2])
+static rf_result truncate_counts(const rf_truncation *t, uint32_t special, bool pair, uint32_t counts[2])
 {
     const uint64_t most = t->max_length > special ? t->max_length - special : 0,
                    total = (uint64_t)counts[0] + counts[1];
@@ -104,12 +104,12 @@ static uint32_t count_special(const rf_template *template)
 }
 
 /* The tokens of up to two texts, in the places that the template gives them. */
-static rf_result assemble(const rf_pipeline *p, const rf_token_list lists[2], bool pair, bool special, rf_array *out,
-                          rf_array *types)
+static rf_result assemble_tokens(const rf_pipeline *p, const rf_token_list lists[2], bool pair, bool special,
+                                 rf_array *out, rf_array *types)
 {
     const rf_template *template = &p->templates[pair];
     uint32_t counts[2] = { lists[0].count, lists[1].count };
-    if (p->truncation.set) RF_TRY(truncate(&p->truncation, special ? count_special(template) : 0, pair, counts));
+    if (p->truncation.set) RF_TRY(truncate_counts(&p->truncation, special ? count_special(template) : 0, pair, counts));
     const bool left = p->truncation.direction == RF_TRUNCATE_LEFT;
     uint64_t count = 0;
     for (uint32_t i = 0; i < template->count; i++) {
@@ -155,7 +155,7 @@ rf_result rf_pipeline_encode(const rf_tokenizer *t, const char *text, size_t siz
         r = encode_text(&f, params->pair, params->pair_size);
         lists[1] = f.tokens;
     }
-    if (r == RF_OK) r = assemble(p, lists, params->pair != NULL, !params->no_special_tokens, out, types);
+    if (r == RF_OK) r = assemble_tokens(p, lists, params->pair != NULL, !params->no_special_tokens, out, types);
     f.tokens = (rf_token_list){ 0 };
     rf_flow_free(&f);
     for (uint32_t i = 0; i < 2; i++) rf_free(lists[i].items);
@@ -166,19 +166,19 @@ rf_result rf_pipeline_encode(const rf_tokenizer *t, const char *text, size_t siz
 
 static void parts_free(rf_parts *parts)
 {
-    rf_bytes_free(&parts->text);
+    rf_text_bytes_free(&parts->text);
     rf_free(parts->ends.items);
 }
 
 /* Without decoders, a space stands between tokens. */
-static rf_result gather(const rf_tokenizer *t, const int32_t *tokens, uint64_t count, rf_parts *parts)
+static rf_result gather_texts(const rf_tokenizer *t, const int32_t *tokens, uint64_t count, rf_parts *parts)
 {
     const bool spaces = t->pipeline->decoders.count == 0;
     for (uint64_t i = 0; i < count; i++) {
         const uint32_t id = (uint32_t)tokens[i];
         if (t->special[id]) continue;
-        if (spaces && parts->ends.count > 0) RF_TRY(rf_bytes_append(&parts->text, " ", 1));
-        RF_TRY(rf_bytes_append(&parts->text, rf_string_table_text(&t->tokens, id), t->tokens.items[id].size));
+        if (spaces && parts->ends.count > 0) RF_TRY(rf_text_bytes_append(&parts->text, " ", 1));
+        RF_TRY(rf_text_bytes_append(&parts->text, rf_string_table_text(&t->tokens, id), t->tokens.items[id].size));
         RF_TRY(rf_parts_end(parts));
     }
     return RF_OK;
@@ -189,7 +189,7 @@ rf_result rf_pipeline_decode(const rf_tokenizer *t, const int32_t *tokens, uint6
     rf_parts parts[2] = { { { 0 }, { 0 } } };
     rf_matcher m = { 0 };
     uint32_t now = 0;
-    rf_result r = gather(t, tokens, count, &parts[0]);
+    rf_result r = gather_texts(t, tokens, count, &parts[0]);
     rf_matcher_begin(&m, parts[0].text.size);
     parts[0].text.limit = parts[1].text.limit = rf_flow_limit(parts[0].text.size);
     for (uint32_t i = 0; i < t->pipeline->decoders.count && r == RF_OK; i++, now = 1 - now) {
@@ -197,7 +197,7 @@ rf_result rf_pipeline_decode(const rf_tokenizer *t, const int32_t *tokens, uint6
         parts[1 - now].text.size = parts[1 - now].ends.count = 0;
         r = s->type->decode(s, &parts[now], &parts[1 - now], &m);
     }
-    const rf_bytes *made = &parts[now].text;
+    const rf_text_bytes *made = &parts[now].text;
     char *copy = r == RF_OK ? rf_calloc(made->size + 1, 1) : NULL;
     if (r == RF_OK && !copy) r = RF_ERROR_OUT_OF_HOST_MEMORY;
     if (r == RF_OK) {

@@ -92,7 +92,7 @@ typedef struct rf_piece {
 } rf_piece;
 /* The tokens' texts on their way to become one; token i is at [ends[i - 1], ends[i]). */
 typedef struct rf_parts {
-    rf_bytes text;
+    rf_text_bytes text;
     struct {
         size_t *items;
         uint32_t count, capacity;
@@ -106,7 +106,7 @@ struct rf_step_type {
     /* Appends steps that do what `from` says; NULL: itself. */
     rf_result (*expand)(rf_arena *arena, const json_t *object, const rf_step *from, rf_steps *out);
     /* One of these, as the role is. */
-    rf_result (*normalize)(rf_flow *f, const rf_step *s, const char *text, size_t size, rf_bytes *out);
+    rf_result (*normalize)(rf_flow *f, const rf_step *s, const char *text, size_t size, rf_text_bytes *out);
     rf_result (*cut)(rf_flow *f, const rf_step *s, uint32_t stage, rf_piece piece);
     rf_result (*decode)(const rf_step *s, const rf_parts *in, rf_parts *out, rf_matcher *m);
     rf_step defaults;
@@ -122,6 +122,8 @@ extern const rf_role rf_normalizer_role, rf_pre_tokenizer_role, rf_decoder_role;
 rf_result rf_steps_read(rf_arena *arena, const rf_role *role, const json_t *value, rf_steps *out);
 rf_result rf_steps_add(rf_steps *steps, const rf_step *step);
 void rf_steps_free(rf_steps *steps);
+/* Metaspace's: before there were schemes, a flag said whether a text gets a space in front. */
+rf_result rf_metaspace_expand(rf_arena *arena, const json_t *object, const rf_step *from, rf_steps *out);
 
 /* ---- the model ---- */
 
@@ -233,9 +235,9 @@ struct rf_flow {
     const rf_pipeline *p;
     bool split_special; /* special tokens in the text are text */
     rf_matcher matcher;
-    rf_bytes normal[2];
-    rf_bytes *scratch; /* [pre_tokenizers.count] */
-    rf_bytes word;
+    rf_text_bytes normal[2];
+    rf_text_bytes *scratch; /* [pre_tokenizers.count] */
+    rf_text_bytes word;
     rf_pair_work pairs;
     struct {
         rf_lattice_node *items;
@@ -274,7 +276,7 @@ static inline uint32_t rf_token_model_id(const rf_tokenizer *t, const char *byte
 rf_result rf_pattern_find(const rf_pattern *pattern, rf_matcher *m, const char *text, size_t size, size_t from,
                           size_t *begin, size_t *end);
 /* Appends the text with `content` for every match. */
-rf_result rf_pattern_replace(const rf_step *s, rf_matcher *m, const char *text, size_t size, rf_bytes *out);
+rf_result rf_pattern_replace(const rf_step *s, rf_matcher *m, const char *text, size_t size, rf_text_bytes *out);
 /* GPT-2's characters for bytes. */
 uint32_t rf_byte_character(uint8_t byte);
 int rf_character_byte(uint32_t code); /* -1: stands for none */

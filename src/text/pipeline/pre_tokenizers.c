@@ -138,21 +138,21 @@ CUTTER(cut_digits)
 /* A space in front, where there is none. */
 CUTTER(cut_prefix_space)
 {
-    rf_bytes *made = &f->scratch[stage];
+    rf_text_bytes *made = &f->scratch[stage];
     (void)s;
     if (piece.bytes[0] == ' ') return rf_flow_piece(f, stage + 1, piece);
     made->size = 0;
-    RF_TRY(rf_bytes_append(made, " ", 1));
-    RF_TRY(rf_bytes_append(made, piece.bytes, piece.size));
+    RF_TRY(rf_text_bytes_append(made, " ", 1));
+    RF_TRY(rf_text_bytes_append(made, piece.bytes, piece.size));
     return rf_flow_piece(f, stage + 1, (rf_piece){ made->bytes, made->size, piece.first });
 }
 
 CUTTER(cut_bytes)
 {
-    rf_bytes *made = &f->scratch[stage];
+    rf_text_bytes *made = &f->scratch[stage];
     (void)s;
     made->size = 0;
-    RF_TRY(rf_bytes_reserve(made, 2 * piece.size));
+    RF_TRY(rf_text_bytes_reserve(made, 2 * piece.size));
     for (size_t i = 0; i < piece.size; i++)
         made->size += rf_utf8_encode(rf_byte_character((uint8_t)piece.bytes[i]), made->bytes + made->size);
     return rf_flow_piece(f, stage + 1, (rf_piece){ made->bytes, made->size, piece.first });
@@ -185,30 +185,20 @@ static rf_result expand_byte_level(rf_arena *arena, const json_t *object, const 
 
 CUTTER(cut_metaspace)
 {
-    rf_bytes *made = &f->scratch[stage];
+    rf_text_bytes *made = &f->scratch[stage];
     const rf_slice_text mark = s->text;
     made->size = 0;
     const bool marked =
         piece.bytes[0] == ' ' || (piece.size >= mark.size && memcmp(piece.bytes, mark.bytes, mark.size) == 0);
     if (!marked && (s->prepend_scheme == RF_PREPEND_ALWAYS || (s->prepend_scheme == RF_PREPEND_FIRST && piece.first)))
-        RF_TRY(rf_bytes_append(made, mark.bytes, mark.size));
+        RF_TRY(rf_text_bytes_append(made, mark.bytes, mark.size));
     for (size_t i = 0; i < piece.size; i++)
-        RF_TRY(piece.bytes[i] == ' ' ? rf_bytes_append(made, mark.bytes, mark.size)
-                                     : rf_bytes_append(made, piece.bytes + i, 1));
+        RF_TRY(piece.bytes[i] == ' ' ? rf_text_bytes_append(made, mark.bytes, mark.size)
+                                     : rf_text_bytes_append(made, piece.bytes + i, 1));
     const rf_piece marks = { made->bytes, made->size, piece.first };
     if (!s->split) return rf_flow_piece(f, stage + 1, marks);
     splitter sp = splitter_of(f, stage, marks, RF_SPLIT_MERGED_WITH_NEXT);
     return split_at_pattern(&sp, &(rf_pattern){ .text = mark });
-}
-
-/* Before there were schemes, a flag said whether a text gets a space in front. */
-static rf_result expand_metaspace(rf_arena *arena, const json_t *object, const rf_step *from, rf_steps *out)
-{
-    rf_step step = *from;
-    (void)arena;
-    if (!json_object_get(object, "prepend_scheme"))
-        step.prepend_scheme = step.prefix_space ? RF_PREPEND_ALWAYS : RF_PREPEND_NEVER;
-    return rf_steps_add(out, &step);
 }
 
 /* ---- made of others ---- */
@@ -285,7 +275,7 @@ static const rf_step_type pre_tokenizers[] = {
     { .name = "Split", .fields = split_fields, .cut = cut_split },
     { .name = "Metaspace",
       .fields = metaspace_fields,
-      .expand = expand_metaspace,
+      .expand = rf_metaspace_expand,
       .cut = cut_metaspace,
       .defaults = { .prefix_space = true, .split = true } },
     { .name = "BertPreTokenizer", .expand = expand_bert },

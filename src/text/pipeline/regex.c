@@ -65,10 +65,10 @@ typedef struct rewriter {
     const char *in;
     size_t size, at;
     bool inside; /* of brackets */
-    rf_bytes out;
+    rf_text_bytes out;
 } rewriter;
 
-static rf_result refuse(const rewriter *w, size_t length, const char *why)
+static rf_result refuse_syntax(const rewriter *w, size_t length, const char *why)
 {
     char shown[16] = "";
     if (length > w->size - w->at) length = w->size - w->at;
@@ -77,14 +77,14 @@ static rf_result refuse(const rewriter *w, size_t length, const char *why)
     return RF_FAIL(RF_ERROR_UNSUPPORTED, "the regular expression has \"%s\" at byte %zu: %s", shown, w->at, why);
 }
 
-static rf_result copy(rewriter *w, size_t length)
+static rf_result copy_bytes(rewriter *w, size_t length)
 {
-    RF_TRY(rf_bytes_append(&w->out, w->in + w->at, length));
+    RF_TRY(rf_text_bytes_append(&w->out, w->in + w->at, length));
     w->at += length;
     return RF_OK;
 }
 
-static bool follows(const rewriter *w, size_t skip, const char *text)
+static bool pattern_follows(const rewriter *w, size_t skip, const char *text)
 {
     const size_t length = strlen(text);
     return w->size - w->at >= skip + length && memcmp(w->in + w->at + skip, text, length) == 0;
@@ -105,62 +105,62 @@ static rf_result rewrite_code(rewriter *w)
 {
     for (size_t i = 2; i < 6; i++)
         if (w->at + i >= w->size || !is_hex(w->in[w->at + i]))
-            return refuse(w, 6, "four hexadecimal digits follow \\u");
-    RF_TRY(rf_bytes_append(&w->out, "\\x{", 3));
+            return refuse_syntax(w, 6, "four hexadecimal digits follow \\u");
+    RF_TRY(rf_text_bytes_append(&w->out, "\\x{", 3));
     w->at += 2;
-    RF_TRY(copy(w, 4));
-    return rf_bytes_append(&w->out, "}", 1);
+    RF_TRY(copy_bytes(w, 4));
+    return rf_text_bytes_append(&w->out, "}", 1);
 }
 
 static rf_result rewrite_escape(rewriter *w)
 {
-    if (w->size - w->at < 2) return refuse(w, 1, "a backslash ends it");
+    if (w->size - w->at < 2) return refuse_syntax(w, 1, "a backslash ends it");
     const char letter = w->in[w->at + 1];
     for (size_t i = 0; i < sizeof(class_escapes) / sizeof(class_escapes[0]); i++) {
         const char *text = w->inside ? class_escapes[i].inside : class_escapes[i].outside;
         if (class_escapes[i].letter != letter || !text) continue;
         w->at += 2;
-        return rf_bytes_append(&w->out, text, strlen(text));
+        return rf_text_bytes_append(&w->out, text, strlen(text));
     }
     if (letter == 'u') return rewrite_code(w);
-    if (strchr("pPx", letter) && follows(w, 2, "{")) {
+    if (strchr("pPx", letter) && pattern_follows(w, 2, "{")) {
         const char *end = memchr(w->in + w->at, '}', w->size - w->at);
-        return end ? copy(w, (size_t)(end - w->in) + 1 - w->at) : refuse(w, 3, "a brace is missing");
+        return end ? copy_bytes(w, (size_t)(end - w->in) + 1 - w->at) : refuse_syntax(w, 3, "a brace is missing");
     }
     if (strchr(same_escapes, letter) || (!w->inside && strchr(same_anchors, letter)) || !is_letter_or_digit(letter))
-        return copy(w, 2);
-    return refuse(w, 2, "such escapes are not supported");
+        return copy_bytes(w, 2);
+    return refuse_syntax(w, 2, "such escapes are not supported");
 }
 
 static rf_result rewrite_group(rewriter *w)
 {
-    if (follows(w, 1, "*")) return refuse(w, 2, "verbs are not supported");
-    if (!follows(w, 1, "?")) return copy(w, 1);
+    if (pattern_follows(w, 1, "*")) return refuse_syntax(w, 2, "verbs are not supported");
+    if (!pattern_follows(w, 1, "?")) return copy_bytes(w, 1);
     for (size_t i = 0; i < sizeof(groups) / sizeof(groups[0]); i++)
-        if (follows(w, 2, groups[i])) return copy(w, 2 + strlen(groups[i]));
-    return refuse(w, 4, "such groups are not supported");
+        if (pattern_follows(w, 2, groups[i])) return copy_bytes(w, 2 + strlen(groups[i]));
+    return refuse_syntax(w, 4, "such groups are not supported");
 }
 
 static rf_result rewrite_inside(rewriter *w)
 {
-    if (follows(w, 0, "&&")) return refuse(w, 2, "intersections of classes are not supported");
-    if (follows(w, 0, "[:")) {
+    if (pattern_follows(w, 0, "&&")) return refuse_syntax(w, 2, "intersections of classes are not supported");
+    if (pattern_follows(w, 0, "[:")) {
         const char *end = memchr(w->in + w->at, ']', w->size - w->at);
-        return end ? copy(w, (size_t)(end - w->in) + 1 - w->at) : refuse(w, 2, "a bracket is missing");
+        return end ? copy_bytes(w, (size_t)(end - w->in) + 1 - w->at) : refuse_syntax(w, 2, "a bracket is missing");
     }
-    if (follows(w, 0, "[")) return refuse(w, 4, "classes in classes are not supported");
-    if (follows(w, 0, "]")) w->inside = false;
-    return copy(w, 1);
+    if (pattern_follows(w, 0, "[")) return refuse_syntax(w, 4, "classes in classes are not supported");
+    if (pattern_follows(w, 0, "]")) w->inside = false;
+    return copy_bytes(w, 1);
 }
 
 static rf_result rewrite_outside(rewriter *w)
 {
-    if (follows(w, 0, "(")) return rewrite_group(w);
-    if (follows(w, 0, "}+")) return refuse(w, 2, "possessive counts are not supported");
-    if (!follows(w, 0, "[")) return copy(w, 1);
+    if (pattern_follows(w, 0, "(")) return rewrite_group(w);
+    if (pattern_follows(w, 0, "}+")) return refuse_syntax(w, 2, "possessive counts are not supported");
+    if (!pattern_follows(w, 0, "[")) return copy_bytes(w, 1);
     w->inside = true;
-    RF_TRY(copy(w, follows(w, 1, "^") ? 2 : 1));
-    return follows(w, 0, "]") ? copy(w, 1) : RF_OK; /* that stands for itself */
+    RF_TRY(copy_bytes(w, pattern_follows(w, 1, "^") ? 2 : 1));
+    return pattern_follows(w, 0, "]") ? copy_bytes(w, 1) : RF_OK; /* that stands for itself */
 }
 
 static rf_result rewrite_pattern(rewriter *w)
@@ -204,7 +204,7 @@ rf_result rf_regex_compile(const char *pattern, size_t size, rf_regex **out)
     rf_regex *regex = RF_NEW(rf_regex);
     rf_result r = regex ? rewrite_pattern(&w) : RF_ERROR_OUT_OF_HOST_MEMORY;
     if (r == RF_OK) r = compile_code(w.out.bytes ? w.out.bytes : "", w.out.size, &regex->code);
-    rf_bytes_free(&w.out);
+    rf_text_bytes_free(&w.out);
     if (r < 0)
         rf_free(regex);
     else

@@ -61,6 +61,15 @@ rf_result rf_steps_read(rf_arena *arena, const rf_role *role, const json_t *valu
     return rf_error_context(read_steps(arena, role, value, 0, out), "%s", role->member);
 }
 
+rf_result rf_metaspace_expand(rf_arena *arena, const json_t *object, const rf_step *from, rf_steps *out)
+{
+    rf_step step = *from;
+    (void)arena;
+    if (!json_object_get(object, "prepend_scheme"))
+        step.prepend_scheme = step.prefix_space ? RF_PREPEND_ALWAYS : RF_PREPEND_NEVER;
+    return rf_steps_add(out, &step);
+}
+
 /* ---- patterns ---- */
 
 rf_result rf_pattern_find(const rf_pattern *pattern, rf_matcher *m, const char *text, size_t size, size_t from,
@@ -75,7 +84,7 @@ rf_result rf_pattern_find(const rf_pattern *pattern, rf_matcher *m, const char *
 }
 
 /* An empty match right behind another one counts for nothing. */
-rf_result rf_pattern_replace(const rf_step *s, rf_matcher *m, const char *text, size_t size, rf_bytes *out)
+rf_result rf_pattern_replace(const rf_step *s, rf_matcher *m, const char *text, size_t size, rf_text_bytes *out)
 {
     size_t kept = 0, from = 0, begin, end;
     bool again = false;
@@ -84,8 +93,8 @@ rf_result rf_pattern_replace(const rf_step *s, rf_matcher *m, const char *text, 
         if (r == RF_END) break;
         RF_TRY(r);
         if (end > begin || !again || begin != kept) {
-            RF_TRY(rf_bytes_append(out, text + kept, begin - kept));
-            RF_TRY(rf_bytes_append(out, s->text.bytes, s->text.size));
+            RF_TRY(rf_text_bytes_append(out, text + kept, begin - kept));
+            RF_TRY(rf_text_bytes_append(out, s->text.bytes, s->text.size));
             kept = end;
         }
         again = true;
@@ -94,7 +103,7 @@ rf_result rf_pattern_replace(const rf_step *s, rf_matcher *m, const char *text, 
             if (from >= size || ((uint8_t)text[from] & 0xc0) != 0x80) break;
         }
     }
-    return rf_bytes_append(out, text + kept, size - kept);
+    return rf_text_bytes_append(out, text + kept, size - kept);
 }
 
 /* ---- GPT-2's characters for bytes ---- */
