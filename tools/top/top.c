@@ -96,7 +96,7 @@ static bool show_live(const arguments *a, top_screen *screen)
     while (status && !away) {
         top_screen_draw(screen, status, next ? NULL : note);
         if (!top_screen_wait(screen, a->interval)) break;
-        if (next) json_decref(next);
+        json_decref(next);
         next = read_status(a);
         if (next) {
             json_decref(status);
@@ -108,12 +108,14 @@ static bool show_live(const arguments *a, top_screen *screen)
         }
     }
     top_screen_close(screen);
-    if (status) top_print(stdout, status, text_columns(stdout), 0);
-    if (!status) (void)command_fail();
+    if (status)
+        top_print(stdout, status, text_columns(stdout), 0);
+    else
+        (void)command_fail();
     if (away) fprintf(stderr, "%s: the view ends: %s\n", program_name(), note);
     const bool ok = status != NULL;
-    if (next) json_decref(next);
-    if (status) json_decref(status);
+    json_decref(next);
+    json_decref(status);
     return ok;
 }
 
