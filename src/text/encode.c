@@ -117,8 +117,8 @@ rf_result rf_tokenizer_encode_with(const rf_tokenizer *tokenizer, const char *te
     RF_REQUIRE(out, "rf_tokenizer_encode_with: out is NULL");
     *out = (rf_array){ 0 };
     if (types) *types = (rf_array){ 0 };
-    RF_REQUIRE(tokenizer && text, "rf_tokenizer_encode_with: %s is NULL", tokenizer ? "text" : "tokenizer");
     RF_TRY(RF_PARAMS_CHECK(rf_tokenizer_encode_params, params));
+    RF_REQUIRE(tokenizer && text, "rf_tokenizer_encode_with: %s is NULL", tokenizer ? "text" : "tokenizer");
     if (!params) params = &defaults;
     RF_REQUIRE(
         tokenizer->kind == RF_TOKENIZER_PIPELINE,

@@ -408,6 +408,35 @@ TEST(texts)
     rf_tokenizer_destroy(&tokenizer);
 }
 
+static rf_result encode_pair(const char *question, const char *answer, rf_array *tokens_out, rf_array *types_out)
+{
+    rf_tokenizer *tokenizer;
+    rf_array tokens, types;
+    const rf_tokenizer_encode_params both = { .pair = answer, .pair_size = strlen(answer) };
+    TRY(rf_tokenizer_load("tokenizer.json", &tokenizer));
+    TRY(rf_tokenizer_encode_with(tokenizer, question, strlen(question), &both, &tokens, &types));
+    rf_tokenizer_destroy(&tokenizer);
+    *tokens_out = tokens;
+    *types_out = types;
+    return RF_OK;
+}
+
+TEST(pairs)
+{
+    rf_array tokens, types;
+    scratch_write("tokenizer.json",
+                  "{\"added_tokens\": [],"
+                  " \"model\": {\"type\": \"WordLevel\", \"unk_token\": \"?\","
+                  "             \"vocab\": {\"?\": 0, \"|\": 1, \"who\": 2, \"she\": 3}},"
+                  " \"pre_tokenizer\": {\"type\": \"Whitespace\"},"
+                  " \"post_processor\": {\"type\": \"BertProcessing\", \"sep\": [\"|\", 1], \"cls\": [\"?\", 0]}}");
+    OK(encode_pair("who", "she", &tokens, &types));
+    assert_memory_equal(tokens.data, ((int32_t[]){ 0, 2, 1, 3, 1 }), 5 * sizeof(int32_t));
+    assert_memory_equal(types.data, ((int32_t[]){ 0, 0, 0, 1, 1 }), 5 * sizeof(int32_t));
+    rf_array_free(&tokens);
+    rf_array_free(&types);
+}
+
 /* ---- writing token by token ---- */
 
 enum { TEXTS = 2, HEADS = 2, LONGEST = 8, WIDTH = 4 };
