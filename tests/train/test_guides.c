@@ -425,7 +425,7 @@ TEST(pairs)
 {
     rf_array tokens, types;
     scratch_write("tokenizer.json",
-                  "{\"added_tokens\": [],"
+                  "{\"version\": \"1.0\", \"added_tokens\": [],"
                   " \"model\": {\"type\": \"WordLevel\", \"unk_token\": \"?\","
                   "             \"vocab\": {\"?\": 0, \"|\": 1, \"who\": 2, \"she\": 3}},"
                   " \"pre_tokenizer\": {\"type\": \"Whitespace\"},"
