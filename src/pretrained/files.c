@@ -171,7 +171,7 @@ static rf_result open_shards(rf_tensor_files *files)
 {
     rf_shard_index index = { 0 };
     char *text = NULL, *path = rf_path_in(files->directory, RF_PRETRAINED_INDEX);
-    size_t size;
+    size_t size = 0;
     rf_result r = path ? rf_text_file_read(path, MOST_INDEX, &text, &size) : RF_ERROR_OUT_OF_HOST_MEMORY;
     if (r == RF_ERROR_NOT_FOUND)
         r = RF_FAIL(r, "'%s' has neither " RF_PRETRAINED_FILE " nor " RF_PRETRAINED_INDEX, files->directory);

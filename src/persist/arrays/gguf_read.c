@@ -111,7 +111,7 @@ static rf_result take_strings(cursor *c, rf_gguf_value *v)
 
 static rf_result take_numbers(cursor *c, rf_gguf_value *v, uint32_t size)
 {
-    uint8_t *from, *to;
+    uint8_t *from = NULL, *to = NULL;
     RF_TRY(check_count(c, v->key, v->count, size));
     RF_TRY(take_bytes(c, v->count * size, &from));
     RF_TRY(RF_ARENA_ARRAY(&c->file->arena, to, v->count * size));

@@ -114,7 +114,7 @@ static rf_result read_token(rf_tokenizer *t, const json_t *object, const char *n
 /* `cls` A `sep` or `cls` A `sep` (once more) B `sep`. */
 static rf_result fill_templates(rf_tokenizer *t, const json_t *object, bool twice, uint32_t second_type)
 {
-    int32_t *cls, *sep;
+    int32_t *cls = NULL, *sep = NULL;
     RF_TRY(read_token(t, object, "cls", &cls));
     RF_TRY(read_token(t, object, "sep", &sep));
     for (uint32_t pair = 0; pair < 2; pair++) {

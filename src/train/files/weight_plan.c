@@ -105,7 +105,7 @@ static bool match_from(const char *pattern, const char *name, place *places)
 
 rf_result rf_weight_rule_apply(const rf_weight_rule *rule, const char *tensor, bool *matches, char **name)
 {
-    place places[MOST_PLACES];
+    place places[MOST_PLACES] = { { 0 } };
     *name = NULL;
     *matches = match_from(rule->pattern, tensor, places);
     if (!*matches || !rule->name) return RF_OK;
@@ -337,7 +337,7 @@ static void find_note(const rf_weight_plan *plan, rf_weight_outcome outcome, con
 rf_result rf_weight_plan_check(const rf_weight_plan *plan, const rf_load_weights_params *params, const char *path)
 {
     const uint32_t *counts = plan->counts;
-    const char *t[4];
+    const char *t[4] = { "", "", "", "" };
     char more[64] = "";
     if (counts[RF_WEIGHT_MISSING] > 0 && !params->allow_missing) {
         find_note(plan, RF_WEIGHT_MISSING, t);
