@@ -114,10 +114,11 @@ def use_subproject(app, folder):
                  "a shared library")
     done = run(["meson", "introspect", "--targets", app / "build"], stdout=subprocess.PIPE,
                text=True)
-    places = [pathlib.Path(t["defined_in"]).parent.name for t in json.loads(done.stdout)]
+    places = {part for t in json.loads(done.stdout) if t["build_by_default"]
+              for part in pathlib.Path(t["defined_in"]).parent.relative_to(app).parts}
     if "src" not in places or any(p in ("tests", "examples") for p in places):
         sys.exit("a subproject builds the library, not tests and examples: targets come from %s"
-                 % sorted(set(places)))
+                 % sorted(places))
 
     root = folder / "root"
     modules, libraries = install(app / "build", root)
