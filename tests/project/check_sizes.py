@@ -6,7 +6,7 @@ import sys
 LIMIT = 800
 root = pathlib.Path(sys.argv[1])
 wrong = 0
-for folder in ("include", "src", "transport", "shaders", "tools", "examples", "tests"):
+for folder in ("include", "src", "transport", "shaders", "tools", "examples", "tests", "bindings"):
     for path in (root / folder).rglob("*"):
         if path.suffix in (".c", ".h", ".cpp", ".hpp", ".comp", ".glsl", ".py"):
             lines = len(path.read_text().splitlines())

@@ -24,6 +24,9 @@ from ._elements import flatten_element, inside_function, on_filter, on_flat_map,
 from ._elements import on_map, on_random_map, pack_element, raise_failure, signature_of
 from ._function import TensorSpec
 from ._lib import Handle, check, create, ffi, lib, path_bytes, raised, take_raised, text
+from ._parts import Columns as Columns, FixedLenFeature as FixedLenFeature
+from ._parts import VarLenFeature as VarLenFeature, WindowPart as WindowPart
+from ._parts import Path as Path, read_image as read_image, write_image as write_image
 from ._values import Batch
 
 AUTOTUNE = -1
@@ -33,7 +36,6 @@ INFINITE_CARDINALITY = -1
 UNKNOWN_CARDINALITY = -2
 """The cardinality of a dataset that has to be read to be counted."""
 
-Path = Union[str, "os.PathLike[str]"]
 Paths = Union[Path, Sequence[Path]]
 
 
@@ -635,35 +637,11 @@ class Dataset(Handle):
                                      position, len(position)))
 
 
-class WindowPart:
-    """An array of :meth:`Dataset.table_windows`: rows of array number ``index``.
-
-    Without a ``length`` it is one row, without a dimension for rows.
-    """
-
-    def __init__(self, index: int = 0, length: Optional[int] = None, offset: int = 0,
-                 sampling_rate: int = 1) -> None:
-        self.index = index
-        self.length = length
-        self.offset = offset
-        self.sampling_rate = sampling_rate
-
-
 def _source(function: Any, *arguments: Any, template: Any, keep: Sequence[Any] = ()) -> Dataset:
     return Dataset(create(function, "rf_dataset", *arguments), template, keep)
 
 
 # ---- files ----
-
-class Columns:
-    """The columns of a table that make one array: by name or by number."""
-
-    def __init__(self, columns: Sequence[Union[str, int]], dtype: Any = "float32",
-                 shape: Optional[Sequence[int]] = None) -> None:
-        self.columns = list(columns)
-        self.dtype = np.dtype(dtype)
-        self.shape = shape
-
 
 def csv(paths: Paths, components: Union[Columns, Sequence[Columns]], header: bool = True,
         separator: str = ",", fill_value: Optional[float] = None,
@@ -742,29 +720,6 @@ def pairs_with_negatives(users: Any, items: Any, num_items: int, negatives: int,
     return _source(lib.rf_dataset_from_pairs, params, template=(tuple, ARRAY, ARRAY, ARRAY))
 
 
-class FixedLenFeature:
-    """A feature of a record with as many values as ``shape`` says.
-
-    ``image``: its bytes are a PNG or JPEG file, which is decoded and resized to ``shape``, u8
-    [height, width, channels].
-    """
-
-    variable = False
-
-    def __init__(self, shape: Sequence[int] = (), dtype: Any = "float32",
-                 default_value: Any = None, image: bool = False) -> None:
-        self.shape = tuple(shape)
-        self.dtype = np.dtype(np.uint8 if image else dtype)
-        self.default_value = default_value
-        self.image = image
-
-
-class VarLenFeature(FixedLenFeature):
-    """A feature with at most as many rows as ``shape`` says, for :meth:`Dataset.padded_batch`."""
-
-    variable = True
-
-
 def TFRecordDataset(filenames: Paths, features: Mapping[str, FixedLenFeature]) -> Dataset:
     """The records of TFRecord files, each a tf.train.Example: dicts of the features by name."""
     files = Strings(paths_of(filenames))
@@ -800,23 +755,6 @@ def image_directory(directory: Path,
     params = ffi.new("rf_image_directory_params *", {
         "directory": path, "height": height, "width": width, "channels": channels})
     return _source(lib.rf_dataset_from_image_directory, params, template=PAIR)
-
-
-def read_image(path: Path, channels: int = 0) -> np.ndarray:
-    """A PNG or JPEG file as u8 [height, width, channels]; 0 channels: as many as the file has."""
-    out = ffi.new("rf_array *")
-    check(lib.rf_image_read(path_bytes(path), channels, out))
-    return array_out(out[0])
-
-
-def write_image(path: Path, image: Any, quality: int = 95) -> None:
-    """Writes an image to a file .png or .jpg: u8, or f32 from 0 to 1, [height, width, channels].
-
-    ``quality`` is that of JPEG, 1 to 100.
-    """
-    array, _ = array_in(image)
-    params = ffi.new("rf_image_write_params *", {"quality": quality})
-    check(lib.rf_image_write(path_bytes(path), array, params))
 
 
 class experimental:

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Descriptions of arrays in windows, tables and records, and images as files: parts of data."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Optional, Sequence, Union
+
+import numpy as np
+
+from ._arrays import array_in, array_out
+from ._lib import check, ffi, lib, path_bytes
+
+Path = Union[str, "os.PathLike[str]"]
+
+
+class WindowPart:
+    """An array of :meth:`Dataset.table_windows`: rows of array number ``index``.
+
+    Without a ``length`` it is one row, without a dimension for rows.
+    """
+
+    def __init__(self, index: int = 0, length: Optional[int] = None, offset: int = 0,
+                 sampling_rate: int = 1) -> None:
+        self.index = index
+        self.length = length
+        self.offset = offset
+        self.sampling_rate = sampling_rate
+
+
+class Columns:
+    """The columns of a table that make one array: by name or by number."""
+
+    def __init__(self, columns: Sequence[Union[str, int]], dtype: Any = "float32",
+                 shape: Optional[Sequence[int]] = None) -> None:
+        self.columns = list(columns)
+        self.dtype = np.dtype(dtype)
+        self.shape = shape
+
+
+class FixedLenFeature:
+    """A feature of a record with as many values as ``shape`` says.
+
+    ``image``: its bytes are a PNG or JPEG file, which is decoded and resized to ``shape``, u8
+    [height, width, channels].
+    """
+
+    variable = False
+
+    def __init__(self, shape: Sequence[int] = (), dtype: Any = "float32",
+                 default_value: Any = None, image: bool = False) -> None:
+        self.shape = tuple(shape)
+        self.dtype = np.dtype(np.uint8 if image else dtype)
+        self.default_value = default_value
+        self.image = image
+
+
+class VarLenFeature(FixedLenFeature):
+    """A feature with at most as many rows as ``shape`` says, for :meth:`Dataset.padded_batch`."""
+
+    variable = True
+
+
+def read_image(path: Path, channels: int = 0) -> np.ndarray:
+    """A PNG or JPEG file as u8 [height, width, channels]; 0 channels: as many as the file has."""
+    out = ffi.new("rf_array *")
+    check(lib.rf_image_read(path_bytes(path), channels, out))
+    return array_out(out[0])
+
+
+def write_image(path: Path, image: Any, quality: int = 95) -> None:
+    """Writes an image to a file .png or .jpg: u8, or f32 from 0 to 1, [height, width, channels].
+
+    ``quality`` is that of JPEG, 1 to 100.
+    """
+    array, _ = array_in(image)
+    params = ffi.new("rf_image_write_params *", {"quality": quality})
+    check(lib.rf_image_write(path_bytes(path), array, params))
