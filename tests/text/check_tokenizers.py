@@ -160,7 +160,7 @@ def main():
     count, seed = (int(value) for value in (sys.argv[2:] + ["2000", "1"][len(sys.argv) - 2:]))
     node = shutil.which("node")
     cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    places = [os.environ.get("NODE_PATH"), os.path.join(cache, "ringfire/npm/node_modules")]
+    places = [os.environ.get("NODE_PATH"), os.path.join(cache, "ringfire/tokenizers/node_modules")]
     environment = {**os.environ, "NODE_PATH": ":".join(filter(None, places))}
     if not node or subprocess.run([node, "-e", "require('tokenizers')"], env=environment,
                                   stderr=subprocess.DEVNULL).returncode != 0:
