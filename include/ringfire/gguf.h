@@ -118,8 +118,8 @@ typedef struct rf_gguf_contents {
     uint64_t reserved[4]; /**< zero: room for later fields */
 } rf_gguf_contents;
 /**
- * Writes a file of version 3, which appears when it is complete. The numbers of Q8_0 are those that
- * llama.cpp makes: the scale is the greatest magnitude of a block divided by 127, in f16.
+ * Writes a file of version 3, which appears when it is complete. The scale of a block of Q8_0 is
+ * its greatest magnitude divided by 127, in f16.
  * @return RF_ERROR_INVALID_ARGUMENT names a value or tensor that cannot be written: a type, a name
  *   that is there twice, a row that is no whole number of blocks, a number that is not finite in
  *   f16 or Q8_0; what `read` returned when it failed.

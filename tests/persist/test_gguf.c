@@ -210,6 +210,24 @@ TEST(what_cannot_be_written)
     memory_files_free(&files);
 }
 
+/* Texts of more than the megabyte that is read at first. */
+TEST(long_lists_come_back)
+{
+    enum { WORDS = 150000 };
+    memory_files files = { 0 };
+    const char **many = calloc(WORDS, sizeof(*many));
+    assert_non_null(many);
+    for (int i = 0; i < WORDS; i++) many[i] = words[i % 3];
+    const rf_gguf_value v = { "tokenizer.ggml.tokens", RF_GGUF_STRING, true, WORDS, many };
+    rf_gguf *f = write_and_open(&files, &(rf_gguf_contents){ .values = &v, .num_values = 1 });
+    rf_gguf_value back;
+    assert_int_equal(rf_gguf_value_at(f, 0, &back), RF_OK);
+    assert_int_equal(back.count, WORDS);
+    for (int i = 0; i < WORDS; i++) assert_string_equal(((const char *const *)back.data)[i], many[i]);
+    free(many);
+    finish(&files, &f);
+}
+
 static rf_result open_bytes(const uint8_t *bytes, uint64_t size, memory_files *files, rf_gguf **f)
 {
     *files = (memory_files){ 0 };
@@ -254,6 +272,32 @@ TEST(damaged_files)
     }
     assert_true(refused > 200);
     memory_files_free(&made);
+}
+
+/* Lengths beyond the file are refused before memory is asked for, and before more of the file is read. */
+TEST(lengths_beyond_the_file)
+{
+    static const struct {
+        uint64_t text, count;
+    } rows[] = { { UINT64_MAX, 1 }, { 8u << 20, 1 }, { 1, UINT64_MAX }, { 1, 1u << 20 } };
+    const uint64_t size = 3u << 20;
+    uint8_t *bytes = calloc(size, 1);
+    assert_non_null(bytes);
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        memory_files files;
+        rf_gguf *f;
+        memcpy(bytes, "GGUF\3", 5);
+        bytes[16] = 1; /* value */
+        memcpy(bytes + 24, &rows[i].text, 8);
+        bytes[32] = 'k';
+        bytes[33] = RF_GGUF_ARRAY;
+        bytes[37] = RF_GGUF_STRING;
+        memcpy(bytes + 41, &rows[i].count, 8);
+        assert_int_equal(open_bytes(bytes, size, &files, &f), RF_ERROR_CORRUPT_DATA);
+        assert_true(files.bytes_read <= 1u << 20);
+        memory_files_free(&files);
+    }
+    free(bytes);
 }
 
 TESTS(gguf, NULL, NULL)

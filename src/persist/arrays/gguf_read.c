@@ -12,7 +12,8 @@
 #include "persist/arrays/gguf.h"
 
 /* All that comes before the tensors' bytes is read, first so much of it. */
-enum { FIRST_WINDOW = 1 << 20, READ_WINDOW = 16384, MOST_VALUES = 1 << 16, MOST_TENSORS = 1 << 18 };
+enum { FIRST_WINDOW = 1 << 20, MOST_WINDOW = 1 << 30, READ_WINDOW = 16384 };
+enum { MOST_VALUES = 1 << 16, MOST_TENSORS = 1 << 18 };
 enum { SMALLEST_VALUE = 13, SMALLEST_TENSOR = 24 /* bytes in the file */ };
 
 typedef struct stored_tensor {
@@ -39,7 +40,7 @@ typedef struct cursor {
     rf_gguf *file;
     uint8_t *bytes;
     uint64_t size, at;
-    bool ended; /* more was asked for than is there */
+    bool ended; /* more was asked for than is in memory, but the file has it */
 } cursor;
 
 static rf_result fail_corrupt(const rf_gguf *f, const char *name, const char *why)
@@ -47,18 +48,19 @@ static rf_result fail_corrupt(const rf_gguf *f, const char *name, const char *wh
     return RF_FAIL(RF_ERROR_CORRUPT_DATA, "'%s': '%.200s' %s; the file is damaged, copy it again", f->path, name, why);
 }
 
-static rf_result fail_end(cursor *c)
+/* There is less than `size` left: of what is in memory, or of the file. */
+static rf_result fail_end(cursor *c, uint64_t size)
 {
-    c->ended = true;
+    c->ended = size <= c->file->size - c->at;
     return RF_FAIL(RF_ERROR_CORRUPT_DATA,
-                   "'%s' ends after %llu bytes, within what describes its tensors; it was cut, "
-                   "copy it again",
+                   "'%s' ends after %llu bytes, within what describes its tensors; it was cut, copy it again",
                    c->file->path, (unsigned long long)c->file->size);
 }
 
 static rf_result take_bytes(cursor *c, uint64_t size, uint8_t **out)
 {
-    if (size > c->size - c->at) return fail_end(c);
+    *out = NULL;
+    if (size > c->size - c->at) return fail_end(c, size);
     *out = c->bytes + c->at;
     c->at += size;
     return RF_OK;
@@ -66,7 +68,7 @@ static rf_result take_bytes(cursor *c, uint64_t size, uint8_t **out)
 
 static rf_result take_number(cursor *c, uint32_t bytes, uint64_t *out)
 {
-    uint8_t *at;
+    uint8_t *at = NULL;
     RF_TRY(take_bytes(c, bytes, &at));
     *out = 0;
     for (uint32_t i = 0; i < bytes; i++) *out |= (uint64_t)at[i] << 8 * i;
@@ -76,7 +78,7 @@ static rf_result take_number(cursor *c, uint32_t bytes, uint64_t *out)
 /* The text moves over its length, so that there is room for a zero byte behind it. */
 static rf_result take_text(cursor *c, const char **text, size_t *size)
 {
-    uint8_t *at;
+    uint8_t *at = NULL;
     uint64_t length;
     RF_TRY(take_number(c, 8, &length));
     RF_TRY(take_bytes(c, length, &at));
@@ -89,11 +91,12 @@ static rf_result take_text(cursor *c, const char **text, size_t *size)
 
 /* ---- values ---- */
 
-/* The rest of the file can hold so many elements; asked before memory is. */
-static rf_result check_count(const cursor *c, const char *name, uint64_t count, uint64_t bytes_of_one)
+/* The rest of the file, and of what is in memory, can hold so many elements; asked before memory is. */
+static rf_result check_count(cursor *c, const char *name, uint64_t count, uint64_t bytes_of_one)
 {
-    if (count <= (c->file->size - c->at) / bytes_of_one) return RF_OK;
-    return fail_corrupt(c->file, name, "has more elements than the file has bytes");
+    if (count > (c->file->size - c->at) / bytes_of_one)
+        return fail_corrupt(c->file, name, "has more elements than the file has bytes");
+    return count <= (c->size - c->at) / bytes_of_one ? RF_OK : fail_end(c, count * bytes_of_one);
 }
 
 static rf_result take_strings(cursor *c, rf_gguf_value *v)
@@ -291,7 +294,10 @@ static rf_result read_description(rf_gguf *f)
         if (!c.bytes) return RF_ERROR_OUT_OF_HOST_MEMORY;
         RF_TRY(rf_file_read_at(&f->ops, f->fd, f->path, c.bytes, c.size, 0));
         const rf_result r = take_all(&c);
-        if (!c.ended || c.size == f->size) return r;
+        if (!c.ended) return r;
+        if (window == MOST_WINDOW)
+            return RF_FAIL(RF_ERROR_UNSUPPORTED, "'%s' has more than %d bytes of values before its tensors", f->path,
+                           MOST_WINDOW);
         rf_arena_free(&f->arena);
         rf_free(f->text);
         f->text = NULL;
