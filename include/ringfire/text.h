@@ -336,7 +336,7 @@ typedef struct rf_chats_params {
     uint64_t reserved[4];  /**< zero: room for later fields */
 } rf_chats_params;
 /**
- * What language models learn from, in JSON Lines files: elements are (tokens i32 [n], labels i32
+ * Examples for language models, in JSON Lines files: elements are (tokens i32 [n], labels i32
  * [n]) with n from 1 to max_tokens, for rf_dataset_padded_batch() with the padding
  * ::RF_IGNORED_LABEL of labels. The label of a token is the token that follows it where that one is
  * to be learned, and else ::RF_IGNORED_LABEL, for `ignore_class` of losses and metrics.

@@ -7,6 +7,7 @@
 
 #include "../data/combined.h"
 #include "../support/folder.h"
+#include "../support/try.h"
 #include "tests/room.h"
 
 static char folder[SCRATCH_PATH];
@@ -77,7 +78,7 @@ TEST(test_fields)
     rf_dataset_destroy(&d);
 }
 
-/* What is cut is never a part of a character. */
+/* A cut never goes through a character. */
 TEST(test_truncated)
 {
     const char *path = write_text("long", "{\"t\": \"a\\u00e4\\u00e4\", \"n\": [1, 2, 3]}\n", false);
@@ -402,6 +403,84 @@ TEST(test_workers)
         APPLY(d, rf_dataset_batch(d, 8, RF_REMAINDER_KEEP, &applied_));
         expect_rows_of_two_workers(d);
     }
+}
+
+/* ---- docs/guides/text.md, word for word (tests/project/check_pages.py) ---- */
+
+static rf_result read_reviews(const char *const *paths, const rf_tokenizer *tokenizer, rf_dataset **out)
+{
+    rf_dataset *data;
+    const rf_jsonl_field fields[] = {
+        { .name = "review", .tokenizer = tokenizer, .shape = RF_SHAPE(256), .variable = true, .truncate = true },
+        { .name = "stars", .dtype = RF_I32 },
+    };
+    const rf_jsonl_params reviews = { .paths = paths, .num_paths = 2, .fields = fields, .num_fields = 2 };
+    TRY(rf_dataset_from_jsonl(&reviews, &data)); /* elements: (tokens i32 [up to 256], stars i32) */
+    *out = data;
+    return RF_OK;
+}
+
+static const int32_t line_feed = '\n';
+
+static rf_result render_lines(void *user, const rf_chat *chat, rf_chat_tokens *out)
+{
+    const rf_tokenizer *tokenizer = user;
+    for (uint32_t i = 0; i < chat->num_messages; i++) {
+        const rf_chat_message *m = &chat->messages[i];
+        rf_array tokens;
+        TRY(rf_tokenizer_encode(tokenizer, m->content, m->content_size, &tokens));
+        const rf_result r =
+            rf_chat_tokens_append(out, tokens.data, (uint64_t)tokens.shape.dim[0], strcmp(m->role, "assistant") == 0);
+        rf_array_free(&tokens);
+        TRY(r);
+        TRY(rf_chat_tokens_append(out, &line_feed, 1, false));
+    }
+    return RF_OK;
+}
+
+static rf_result read_chats(const char *const *paths, rf_tokenizer *tokenizer, rf_dataset **out)
+{
+    rf_dataset *data, *batches;
+    const rf_chats_params chats = {
+        .paths = paths, .num_paths = 1, .render = render_lines, .user = tokenizer, .max_tokens = 512
+    };
+    const rf_padded_batch_params padding = { .batch_size = 8,
+                                             .padded = { true, true },
+                                             .pad_value = { 0, RF_IGNORED_LABEL } };
+    TRY(rf_dataset_from_chats(&chats, &data));
+    TRY(rf_dataset_padded_batch(data, &padding, &batches));
+    rf_dataset_destroy(&data);
+    *out = batches;
+    return RF_OK;
+}
+
+TEST(test_guide)
+{
+    rf_tokenizer *t = make_characters();
+    const char *paths[] = { write_text("reviews", "{\"review\": \"good\", \"stars\": 5}\n", false),
+                            write_text("more", "{\"review\": \"bad\"}\n", true) };
+    const char *chats = write_text("chats", TWO_TURNS, false);
+    rf_dataset *d;
+    const rf_element *e;
+    OK(read_reviews(paths, t, &d));
+    rf_iterator *it = begin(d);
+    OK(rf_iterator_next(it, &e));
+    assert_int_equal(e->component[0].shape.dim[0], 4);
+    assert_int_equal(integers(e, 1)[0], 5);
+    assert_int_equal(rf_iterator_next(it, &e), RF_ERROR_CORRUPT_DATA);
+    assert_non_null(strstr(rf_error_message(), "more:1: 'stars' is missing"));
+    rf_iterator_destroy(&it);
+    rf_dataset_destroy(&d);
+    OK(read_chats(&chats, t, &d));
+    it = begin(d);
+    OK(rf_iterator_next(it, &e));
+    assert_true(rf_shape_equal(e->component[1].shape, RF_SHAPE(1, 512)));
+    assert_int_equal(integers(e, 1)[2], 'y');
+    assert_int_equal(integers(e, 1)[4], RF_IGNORED_LABEL);
+    assert_int_equal(integers(e, 1)[511], RF_IGNORED_LABEL);
+    rf_iterator_destroy(&it);
+    rf_dataset_destroy(&d);
+    rf_tokenizer_destroy(&t);
 }
 
 TEST_PROGRAM(jsonl)
