@@ -24,6 +24,7 @@ LINE = r"Epoch (\d+): loss of the last step (\d\.\d+), test accuracy (\d\.\d+)"
 # A chief and its workers, around a step and what is done with it.
 PROGRAM = """
 import sys
+import time
 import numpy as np
 import ringfire as rf
 if rf.distribute.TFConfigClusterResolver().task_type == 'ps':
@@ -45,6 +46,12 @@ def step(x):
     optimizer.minimize(loss, [weight])
     count.assign(count + 1.0)
     return loss
+
+def wait_for_workers():
+    deadline = time.monotonic() + 60
+    while strategy.is_chief and coordinator.stats['num_workers'] < 2:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
 
 def train(iterator):
     return strategy.reduce('sum', strategy.run(step, (next(iterator), )))
@@ -99,6 +106,7 @@ class Cluster(unittest.TestCase):
         """Two shares of a step: the mean over all of its rows, and counts that are averaged."""
         program = self.folder / "weights.py"
         program.write_text(PROGRAM + """
+wait_for_workers()
 coordinator.register(value, (iterator, ), update=False)
 first = coordinator.schedule(train, (iterator, ))
 second = coordinator.schedule(train, (iterator, ))
@@ -123,6 +131,7 @@ except rf.Error as error:
         """The chief hears what a worker's function cannot do, with its line."""
         program = self.folder / "failing.py"
         program.write_text(PROGRAM + """
+wait_for_workers()
 coordinator.schedule(broken, (iterator, ))
 try:
     coordinator.join()
