@@ -297,7 +297,8 @@ RF_API RF_MUST_USE rf_result rf_model_builder_finish(rf_model_builder **builder,
 
 /* ---- texts that a language model goes on with ---- */
 
-/** How the next token is chosen from its logits. Zeroed: the token with the largest one (greedy). */
+/** How the next token is chosen from its logits. Zeroed: the token with the largest one (greedy).
+ */
 typedef struct rf_sampling_params {
     /** Logits are divided by this, and a token is drawn by its probability. 0: greedy */
     float temperature;
@@ -306,8 +307,8 @@ typedef struct rf_sampling_params {
                          al. 2020); 0: all of them */
     float min_p;    /**< only tokens with this part of the largest probability, at least (Nguyen et
                          al. 2024); 0: all of them */
-    /** Positive logits of tokens that the text has are divided by this, others multiplied (Keskar et
-     * al. 2019); 0: they stay */
+    /** Positive logits of tokens that the text has are divided by this, others multiplied (Keskar
+     * et al. 2019); 0: they stay */
     float repetition_penalty;
     uint64_t reserved[6]; /**< zero: room for later fields */
 } rf_sampling_params;
@@ -328,7 +329,8 @@ typedef struct rf_generate_params {
      * on the token's place in the new text.
      */
     uint64_t seed;
-    uint32_t first_prompt; /**< number of the first prompt, where a program asks for some at a time */
+    uint32_t
+        first_prompt; /**< number of the first prompt, where a program asks for some at a time */
     uint32_t num_stop_tokens;
     const int32_t *stop_tokens; /**< each ends the text in which it appears */
     rf_token_fn on_token;       /**< NULL: none */

@@ -121,7 +121,7 @@ static rf_model *build(rf_strategy *strategy, bool rotary)
 static int32_t prompt_tokens[3][75];
 static rf_array prompts[3];
 
-/* Of 1, 4 and 75 tokens: pieces of all sizes. */
+/* They have 1, 4 and 75 tokens: pieces of all sizes. */
 static void make_prompts(void)
 {
     static const int64_t lengths[] = { 1, 4, 75 };

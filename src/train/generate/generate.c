@@ -172,7 +172,7 @@ static rf_result next_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, voi
 /* ---- running ---- */
 
 /* Runs a step on `count` tokens of each row from `first` on. `results` NULL: what is read is kept alone. */
-static rf_result run(generation *g, uint32_t first, uint32_t count, int32_t place, rf_per_replica **results)
+static rf_result step_run(generation *g, uint32_t first, uint32_t count, int32_t place, rf_per_replica **results)
 {
     for (uint32_t r = 0; r < g->rows; r++)
         memcpy(g->piece + (size_t)r * count, g->tokens + (size_t)r * (g->places + 1) + first, count * sizeof(int32_t));
@@ -187,7 +187,7 @@ static rf_result read_prompts(generation *g, uint32_t end)
 {
     for (uint32_t first = 0, size = 0; first < end;) {
         while (piece_sizes[size] > end - first) size++;
-        RF_TRY(run(g, first, piece_sizes[size], (int32_t)first, NULL));
+        RF_TRY(step_run(g, first, piece_sizes[size], (int32_t)first, NULL));
         first += piece_sizes[size];
     }
     return RF_OK;
@@ -201,7 +201,7 @@ static bool is_stop(const rf_generate_params *p, int32_t token)
 }
 
 /* The token of a row at `place`, unless the prompt has one there. */
-static rf_result choose(generation *g, uint32_t row, uint32_t place, const float *logits)
+static rf_result token_choose(generation *g, uint32_t row, uint32_t place, const float *logits)
 {
     const rf_generate_params *p = g->params;
     int32_t *text = g->tokens + (size_t)row * (g->places + 1), token;
@@ -223,7 +223,7 @@ static rf_result choose_all(generation *g, uint32_t place, rf_per_replica *resul
     RF_TRY(rf_strategy_gather(g->model->strategy, result, &logits));
     rf_result r = RF_OK;
     for (uint32_t row = 0; r >= 0 && row < g->rows; row++)
-        r = choose(g, row, place, (const float *)logits.data + (size_t)row * g->vocabulary);
+        r = token_choose(g, row, place, (const float *)logits.data + (size_t)row * g->vocabulary);
     rf_array_free(&logits);
     return r;
 }
@@ -241,7 +241,7 @@ static rf_result write_texts(generation *g, uint32_t shortest)
     if (g->cached) RF_TRY(read_prompts(g, shortest - 1));
     for (uint32_t last = shortest - 1; !all_ended(g); last++) {
         rf_per_replica *results[1];
-        RF_TRY(run(g, g->cached ? last : 0, g->cached ? 1 : g->places, (int32_t)last, results));
+        RF_TRY(step_run(g, g->cached ? last : 0, g->cached ? 1 : g->places, (int32_t)last, results));
         RF_TRY(choose_all(g, last + 1, results[0]));
         if (!before && rf_strategy_stop_agreed(g->model->strategy))
             return RF_FAIL(RF_ERROR_CANCELLED, "rf_model_generate: stopped on request");
@@ -291,7 +291,7 @@ static rf_result set_places(generation *g, uint32_t longest)
     return RF_OK;
 }
 
-static rf_result begin(generation *g, uint32_t longest)
+static rf_result generation_begin(generation *g, uint32_t longest)
 {
     const rf_generate_params *p = g->params;
     uint32_t num_attention;
@@ -314,7 +314,7 @@ static rf_result begin(generation *g, uint32_t longest)
     return rf_function_create(g->model->strategy, &next, &g->next);
 }
 
-static void end(generation *g)
+static void generation_end(generation *g)
 {
     rf_function_destroy(&g->read);
     rf_function_destroy(&g->next);
@@ -338,11 +338,9 @@ static rf_result copy_texts(const generation *g, rf_array *texts)
 
 rf_result rf_model_generate(rf_model *model, const rf_generate_params *params, rf_array *texts)
 {
-    RF_REQUIRE(model && params && texts, "rf_model_generate: %s is NULL",
-               !model    ? "model"
-               : !params ? "params"
-                         : "texts");
     RF_TRY(RF_PARAMS_CHECK(rf_generate_params, params));
+    RF_REQUIRE(model, "rf_model_generate: model is NULL");
+    RF_REQUIRE(params && texts, "rf_model_generate: %s is NULL", params ? "texts" : "params");
     memset(texts, 0, params->num_prompts * sizeof(*texts));
     RF_TRY(check_model(model));
     RF_TRY(check_params(model, params));
@@ -353,10 +351,10 @@ rf_result rf_model_generate(rf_model *model, const rf_generate_params *params, r
         if (length < shortest) shortest = length;
         if (length > longest) longest = length;
     }
-    rf_result r = begin(&g, (uint32_t)longest);
+    rf_result r = generation_begin(&g, (uint32_t)longest);
     if (r >= 0) r = write_texts(&g, (uint32_t)shortest);
     if (r >= 0) r = copy_texts(&g, texts);
-    end(&g);
+    generation_end(&g);
     for (uint32_t i = 0; r < 0 && i < params->num_prompts; i++) rf_array_free(&texts[i]);
     return r;
 }

@@ -14,8 +14,10 @@ rf_result rf_sampling_check(const rf_sampling_params *p, const char *function)
                function, (double)p->temperature);
     RF_REFUSE_ZERO(p->temperature, "temperature", "0 chooses the likeliest token");
     RF_REQUIRE(p->top_p >= 0.0f && p->top_p <= 1.0f, "%s: top_p %g is not a probability", function, (double)p->top_p);
+    RF_REFUSE_ZERO(p->top_p, "top_p", "it must be positive; 0 leaves all tokens");
     RF_REQUIRE(p->min_p >= 0.0f && p->min_p <= 1.0f, "%s: min_p %g is not a part of a probability", function,
                (double)p->min_p);
+    RF_REFUSE_ZERO(p->min_p, "min_p", "it must be positive; 0 leaves all tokens");
     RF_REQUIRE(p->repetition_penalty >= 0.0f && isfinite(p->repetition_penalty),
                "%s: repetition_penalty %g must be positive and finite", function, (double)p->repetition_penalty);
     RF_REFUSE_ZERO(p->repetition_penalty, "repetition_penalty", "it must be positive; 0 leaves logits as they are");
@@ -28,7 +30,7 @@ double rf_sampling_uniform(uint64_t seed, uint32_t prompt, uint32_t place)
     return (double)(((uint64_t)bits.v[0] << 21) ^ (bits.v[1] >> 11)) * 0x1p-53;
 }
 
-static float penalize(float logit, float penalty)
+static float penalize_logit(float logit, float penalty)
 {
     return logit > 0.0f ? logit / penalty : logit * penalty;
 }
@@ -42,7 +44,7 @@ static rf_candidate find_best(const rf_candidate *candidates, uint32_t count)
     return best;
 }
 
-static int compare(const void *a, const void *b)
+static int compare_candidates(const void *a, const void *b)
 {
     const rf_candidate *x = a, *y = b;
     if (x->logit != y->logit) return x->logit > y->logit ? -1 : 1;
@@ -50,7 +52,7 @@ static int compare(const void *a, const void *b)
 }
 
 /* Not normalised: that of the largest logit is 1. */
-static double weigh(const rf_sampling_params *p, const rf_candidate *c, float largest)
+static double weigh_candidate(const rf_sampling_params *p, const rf_candidate *c, float largest)
 {
     return exp(((double)c->logit - (double)largest) / (double)p->temperature);
 }
@@ -60,23 +62,23 @@ static uint32_t count_nucleus(const rf_sampling_params *p, const rf_candidate *c
 {
     double sum = 0.0, part = 0.0;
     uint32_t kept = 0;
-    for (uint32_t i = 0; i < count; i++) sum += weigh(p, &candidates[i], candidates[0].logit);
+    for (uint32_t i = 0; i < count; i++) sum += weigh_candidate(p, &candidates[i], candidates[0].logit);
     while (kept < count && (kept == 0 || part < (double)p->top_p * sum))
-        part += weigh(p, &candidates[kept++], candidates[0].logit);
+        part += weigh_candidate(p, &candidates[kept++], candidates[0].logit);
     return kept;
 }
 
-static int32_t draw(const rf_sampling_params *p, const rf_candidate *candidates, uint32_t count, float largest,
-                    double uniform)
+static int32_t draw_token(const rf_sampling_params *p, const rf_candidate *candidates, uint32_t count, float largest,
+                          double uniform)
 {
     double sum = 0.0, part = 0.0;
     int32_t token = candidates[0].token;
     for (uint32_t i = 0; i < count; i++) {
-        const double weight = weigh(p, &candidates[i], largest);
+        const double weight = weigh_candidate(p, &candidates[i], largest);
         if (weight >= (double)p->min_p) sum += weight;
     }
     for (uint32_t i = 0; i < count; i++) {
-        const double weight = weigh(p, &candidates[i], largest);
+        const double weight = weigh_candidate(p, &candidates[i], largest);
         if (weight < (double)p->min_p || weight == 0.0) continue;
         token = candidates[i].token;
         part += weight;
@@ -93,15 +95,15 @@ rf_result rf_sample_token(const rf_sampling_params *p, const float *logits, uint
         candidates[i] = (rf_candidate){ logits[i], (int32_t)i };
     }
     for (uint32_t i = 0; p->repetition_penalty != 0.0f && i < length; i++)
-        candidates[text[i]].logit = penalize(logits[text[i]], p->repetition_penalty);
+        candidates[text[i]].logit = penalize_logit(logits[text[i]], p->repetition_penalty);
     const rf_candidate best = find_best(candidates, vocabulary);
     if (!isfinite(best.logit)) return RF_FAIL(RF_ERROR_NOT_FINITE, "the largest logit is %g", (double)best.logit);
     *token = best.token;
     if (p->temperature == 0.0f) return RF_OK;
     uint32_t count = vocabulary;
-    if (p->top_k != 0 || p->top_p != 0.0f) qsort(candidates, count, sizeof(*candidates), compare);
+    if (p->top_k != 0 || p->top_p != 0.0f) qsort(candidates, count, sizeof(*candidates), compare_candidates);
     if (p->top_k != 0 && p->top_k < count) count = p->top_k;
     if (p->top_p != 0.0f) count = count_nucleus(p, candidates, count);
-    *token = draw(p, candidates, count, best.logit, uniform);
+    *token = draw_token(p, candidates, count, best.logit, uniform);
     return RF_OK;
 }
