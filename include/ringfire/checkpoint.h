@@ -440,8 +440,8 @@ typedef struct rf_inference rf_inference;
  * function is called. Sizes that its inputs leave open stay open. `params` may be NULL; `async` is
  * not supported.
  * @return RF_ERROR_UNSUPPORTED where the forward pass updates state, or where an operation or a
- *   constant has a size in it that the inputs leave open; RF_ERROR_INVALID_ARGUMENT where a shape in
- *   it is fixed to one batch size.
+ *   constant has a size in it that the inputs leave open; RF_ERROR_INVALID_ARGUMENT where a shape
+ * in it is fixed to one batch size.
  */
 RF_API RF_MUST_USE rf_result rf_model_export(rf_model *model, const char *path,
                                              const rf_save_params *params);
