@@ -513,7 +513,9 @@ def attention(errors, operands, numbers):
     powers = exponential(errors, [torch.where(kept, scores - largest, torch.zeros_like(scores))],
                          []) * kept.double()
     total = add_up(errors, powers, [-1], True)
-    weights = powers / torch.where(total == 0, torch.ones_like(total), total)
+    total = torch.where(total == 0, torch.ones_like(total), total).expand(powers.shape)
+    # What a weight's gradient loses to the mean of its row is rounded apart from that gradient.
+    weights = powers / Edge.apply(total, errors, 0.0)
     return matmul(errors, [Edge.apply(weights, errors, 0.0), value], [0, 0])
 
 
