@@ -360,6 +360,21 @@ class Builder:
                         [self.rng.randint(0, 1), *factors]) if math.prod(self.shape(x)) * math.prod(
                             factors) < 20000 else None
 
+    def gen_resize(self, op):
+        x = self.image()
+        size = [self.rng.choice([1, 2, 3, 5, 8, 13]) for _ in range(2)]
+        shape = self.shape(x)
+        return self.add(op, [x], [*size, *self.rng.choice(sorted(oracle.RESIZES))]
+                        ) if shape[0] * shape[3] * math.prod(size) < 20000 else None
+
+    def gen_blocks(self, op):
+        """Of images that blocks divide, which seldom are there."""
+        block = self.rng.choice([1, 2, 3])
+        shape = [self.rng.choice([1, 2, 3]) for _ in range(4)]
+        for axis in (1, 2) if op == "space_to_depth" else (3, ):
+            shape[axis] *= block if axis < 3 else block * block
+        return self.add(op, [self.leaf(shape)], [block, self.rng.randint(0, 1)])
+
     def gen_reshape(self, op):
         x = self.pick()
         shape = self.split(self.shape(x),
@@ -664,16 +679,17 @@ GENERATORS = {
     **{op: Builder.gen_unary for op in ("negative", "abs", "square", "exp", "log", "sqrt", "tanh",
                                         "sigmoid", "relu", "leaky_relu", "gelu", "activate",
                                         "rsqrt", "log1p", "expm1", "sin", "cos", "erf", "sign",
-                                        "floor", "round", "softplus", "silu", "hard_silu", "mish",
-                                        "elu", "selu",
+                                        "floor", "round", "softplus", "silu", "hard_silu",
+                                        "hard_sigmoid", "mish", "elu", "selu",
                                         "flatten", "softmax", "log_softmax", "argmax", "argmin",
                                         "cumsum", "global_avg_pool2d", "stop_gradient", "dropout")},
     "matmul": Builder.gen_matmul, "einsum": Builder.gen_einsum, "bias_add": Builder.gen_bias_add,
     "conv2d": Builder.gen_conv2d,
     "conv2d_transpose": Builder.gen_conv2d_transpose,
     "max_pool2d": Builder.gen_pool, "avg_pool2d": Builder.gen_pool,
-    "upsample2d": Builder.gen_upsample, "reshape": Builder.gen_reshape,
-    "transpose": Builder.gen_transpose,
+    "upsample2d": Builder.gen_upsample, "resize2d": Builder.gen_resize,
+    "depth_to_space": Builder.gen_blocks, "space_to_depth": Builder.gen_blocks,
+    "reshape": Builder.gen_reshape, "transpose": Builder.gen_transpose,
     "pad": Builder.gen_pad, "tile": Builder.gen_tile, "reverse": Builder.gen_reverse,
     "compare": Builder.gen_compare, "where": Builder.gen_where, "clip": Builder.gen_clip,
     "slice": Builder.gen_slice, "slice_update": Builder.gen_slice_update,
