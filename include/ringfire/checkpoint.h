@@ -439,9 +439,9 @@ typedef struct rf_inference rf_inference;
  * needed again. Variables keep the values that they have now. The model is traced once more, so its
  * function is called. Sizes that its inputs leave open stay open. `params` may be NULL; `async` is
  * not supported.
- * @return RF_ERROR_UNSUPPORTED where the forward pass updates state, or where an operation or a
- *   constant has a size in it that the inputs leave open; RF_ERROR_INVALID_ARGUMENT where a shape
- * in it is fixed to one batch size.
+ * @return RF_ERROR_UNSUPPORTED where the forward pass updates state, or where something in it has a
+ *   size that the inputs leave open; RF_ERROR_INVALID_ARGUMENT where a shape in it is fixed to one
+ *   batch size.
  */
 RF_API RF_MUST_USE rf_result rf_model_export(rf_model *model, const char *path,
                                              const rf_save_params *params);
