@@ -14,7 +14,7 @@
 #define RF_Q4_0 3u
 layout(constant_id = QUANTIZED_ID) const uint KIND = RF_INT8;
 
-/* Of a four: the word of its codes, how far these are shifted there, and its block. */
+/* Where a four is: the word of its codes, how far these are shifted there, and its block. */
 uint quantized_word(uint four)
 {
     return KIND == RF_INT8 ? four : (four >> 3) * 4u + (four & 3u);

@@ -40,14 +40,14 @@ static void decode_int8(const uint8_t *codes, uint16_t scale, float *values)
 
 /* ---- 4 bits ---- */
 
-static void pack(const uint8_t *numbers, int count, uint8_t *codes)
+static void nibbles_pack(const uint8_t *numbers, int count, uint8_t *codes)
 {
     for (int at = 0; at < count; at += GROUP)
         for (int i = 0; i < GROUP / 2; i++)
             codes[at / 2 + i] = (uint8_t)(numbers[at + i] | numbers[at + GROUP / 2 + i] << 4);
 }
 
-static uint8_t unpack(const uint8_t *codes, int i)
+static uint8_t nibble_at(const uint8_t *codes, int i)
 {
     const uint8_t pair = codes[i / GROUP * (GROUP / 2) + i % (GROUP / 2)];
     return i % GROUP < GROUP / 2 ? pair & 15 : pair >> 4;
@@ -69,14 +69,14 @@ static bool encode_q4_0(const float *values, uint8_t *codes, uint16_t *scale)
         const int number = (int)(values[i] * inverse + 8.5f);
         numbers[i] = (uint8_t)(number < 15 ? number : 15);
     }
-    pack(numbers, 32, codes);
+    nibbles_pack(numbers, 32, codes);
     return true;
 }
 
 static void decode_q4_0(const uint8_t *codes, uint16_t scale, float *values)
 {
     const float d = rf_f16_to_f32(scale);
-    for (int i = 0; i < 32; i++) values[i] = (float)(unpack(codes, i) - 8) * d;
+    for (int i = 0; i < 32; i++) values[i] = (float)(nibble_at(codes, i) - 8) * d;
 }
 
 /* NF4 (Dettmers et al. 2023, QLoRA, appendix E): quantiles of N(0, 1), scaled to [-1, 1], with a zero among them. The
@@ -117,14 +117,14 @@ static bool encode_nf4(const float *values, uint8_t *codes, uint16_t *scale)
     const float d = rf_f16_to_f32(*scale), inverse = d > 0 ? 1 / d : 0;
     if (!finite || !isfinite(d)) return false;
     for (int i = 0; i < 64; i++) numbers[i] = nf4_code(values[i] * inverse);
-    pack(numbers, 64, codes);
+    nibbles_pack(numbers, 64, codes);
     return true;
 }
 
 static void decode_nf4(const uint8_t *codes, uint16_t scale, float *values)
 {
     const float d = rf_f16_to_f32(scale);
-    for (int i = 0; i < 64; i++) values[i] = nf4_levels[unpack(codes, i)] * d;
+    for (int i = 0; i < 64; i++) values[i] = nf4_levels[nibble_at(codes, i)] * d;
 }
 
 /* ---- forms ---- */
@@ -163,7 +163,7 @@ rf_quantized_layout rf_quantized_layout_make(rf_quantization kind, uint64_t line
     return l;
 }
 
-/* Of the numbers of a line, block `b`; how many of a block there are. */
+/* Where block `b` of a line begins, and how many numbers of it there are. */
 static uint64_t block_of(const rf_quantized_layout *l, uint64_t b, uint64_t *first)
 {
     *first = b * l->form->block;

@@ -17,7 +17,7 @@ enum { RF_QUANTIZED_LARGEST_BLOCK = 64 };
 typedef struct rf_quantized_form {
     const char *name;     /* "int8" */
     uint32_t bits, block; /* of a number; numbers of a block */
-    /* Of a whole block; false: a number is not finite, or too large for the scale. */
+    /* They take whole blocks; false: a number is not finite, or too large for the scale. */
     bool (*encode)(const float *values, uint8_t *codes, uint16_t *scale);
     void (*decode)(const uint8_t *codes, uint16_t scale, float *values);
 } rf_quantized_form;

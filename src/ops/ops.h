@@ -115,7 +115,7 @@ rf_result rf_emit_wide_matmul(rf_graph *g, rf_value a, rf_value b, bool transpos
 rf_result rf_emit_bias_add(rf_graph *g, rf_value x, rf_value bias, rf_value *out);
 
 /* ---- quantized.c ---- */
-/* Of a matrix of few bits: which, and its shape. transposed: a product is one with its transpose. */
+/* A matrix of few bits: how it is stored, and its shape. transposed: a product is one with its transpose. */
 typedef struct rf_quantized_attr {
     uint32_t kind /* rf_quantization */, transposed;
     int64_t lines, length;

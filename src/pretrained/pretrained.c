@@ -304,6 +304,7 @@ rf_result rf_pretrained_open(rf_strategy *strategy, const char *path, const rf_p
     RF_REQUIRE(out, "rf_pretrained_open: out is NULL");
     *out = NULL;
     RF_TRY(RF_PARAMS_CHECK(rf_pretrained_params, params));
+    RF_TRY(RF_PARAMS_CHECK(rf_quantize_params, params ? params->quantize : NULL));
     RF_REQUIRE(strategy, "rf_pretrained_open: strategy is NULL");
     RF_REQUIRE(path && *path, "rf_pretrained_open: path is empty");
     for (uint32_t i = 0; params && i < params->num_architectures; i++)

@@ -284,6 +284,7 @@ RF_API rf_result rf_strategy_set_dtype_policy(rf_strategy *strategy, const rf_dt
 
 RF_API rf_result rf_strategy_set_quantization(rf_strategy *strategy, const rf_quantize_params *params)
 {
+    RF_TRY(RF_PARAMS_CHECK(rf_quantize_params, params));
     RF_REQUIRE(strategy, "rf_strategy_set_quantization: strategy is NULL");
     return rf_quantize_rules_set(&strategy->store.quantize, params, "rf_strategy_set_quantization");
 }

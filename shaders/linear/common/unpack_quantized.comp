@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lines of a matrix of few bits as f32, four numbers an invocation: all of them one after the other,
- * or with INDICES those that indices name, and NaN for an index that names none. */
+/* Lines of a matrix of few bits as f32, four numbers an invocation: all of them one after the
+ * other, or with INDICES those that indices name, and NaN for an index that names none. */
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
@@ -22,7 +22,7 @@ layout(push_constant) uniform P {
     int line_fours;        /* of a line, with what follows its numbers */
     int y_base, codes_base, scales_base; /* elements; words; halves of words */
 #ifdef INDICES
-    int indices_base, first, lines, all_lines; /* this dispatch has `lines` of them, from `first` on */
+    int indices_base, first, lines, all_lines; /* this dispatch has so many lines, from `first` */
 #endif
 };
 

@@ -3,7 +3,8 @@
 
 #include <string.h>
 
-#include "base/params.h"
+#include "base/error.h"
+#include "base/memory.h"
 
 /* ---- rules ---- */
 
@@ -16,7 +17,6 @@ void rf_quantize_rules_clear(rf_quantize_rules *rules)
 
 rf_result rf_quantize_rules_set(rf_quantize_rules *rules, const rf_quantize_params *params, const char *function)
 {
-    RF_TRY(RF_PARAMS_CHECK(rf_quantize_params, params));
     rf_quantize_rules made = { .kind = params ? params->kind : RF_QUANTIZATION_NONE };
     RF_REQUIRE(made.kind == RF_QUANTIZATION_NONE || rf_quantized_form_of(made.kind),
                "%s: quantization %d does not exist", function, (int)made.kind);
@@ -40,7 +40,7 @@ rf_result rf_quantize_rules_set(rf_quantize_rules *rules, const rf_quantize_para
 }
 
 /* "*" in a pattern stands for any characters. The latest one takes more of them where what follows does not match. */
-static bool matches(const char *pattern, const char *name)
+static bool pattern_matches(const char *pattern, const char *name)
 {
     const char *star = NULL, *again = NULL;
     while (*name) {
@@ -63,9 +63,10 @@ static bool matches(const char *pattern, const char *name)
 
 rf_quantization rf_quantize_rules_find(const rf_quantize_rules *rules, const char *name, bool table)
 {
-    if (rules->num_names == 0) return table || matches("*lm_head/kernel", name) ? RF_QUANTIZATION_NONE : rules->kind;
+    if (rules->num_names == 0)
+        return table || pattern_matches("*lm_head/kernel", name) ? RF_QUANTIZATION_NONE : rules->kind;
     for (uint32_t i = 0; i < rules->num_names; i++)
-        if (matches(rules->names[i], name)) return rules->kind;
+        if (pattern_matches(rules->names[i], name)) return rules->kind;
     return RF_QUANTIZATION_NONE;
 }
 

@@ -13,7 +13,7 @@ typedef struct rf_quantized_product {
     bool transposed;
     uint32_t kind;
 } rf_quantized_product;
-/* Of a call whose shapes were checked by inference. */
+/* The call is one whose shapes were checked by inference. */
 rf_quantized_product rf_quantized_product_of(const rf_op_call *call);
 /* Binds lines [first, first + count) of input `index`: its codes, then its scales. *codes is where the first word
  * stands in what is bound, *scales where the first half of a word does. */
