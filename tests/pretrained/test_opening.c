@@ -476,7 +476,7 @@ static rf_result open_in_4_bits(rf_strategy *strategy, const char *directory, rf
     return RF_OK;
 }
 
-/* What was not assigned has the bytes of the file, and what was has the values of its bits. */
+/* Weights that were not assigned have the bytes of the file, and one that was has the values of its bits. */
 static void few_bits(rf_strategy *strategy)
 {
     hub_directory d;
