@@ -11,7 +11,8 @@ struct rf_variable {
     rf_strategy *strategy;
     char *name;
     rf_shape shape;
-    uint64_t count, offset; /* elements */
+    uint64_t count, offset;            /* elements of its store: of one in few bits, words */
+    struct rf_variable_matrix *matrix; /* how it is stored in few bits; owned; NULL: in f32 */
     bool trainable;
     bool has_copy; /* see weight_copies_16bit.h */
     bool frozen;   /* by its layer: models leave it out of what they train */
@@ -39,6 +40,11 @@ static inline rf_range rf_variable_span(const rf_variable *v)
 }
 /* Makes room for the gradients of all variables, which programs that only infer do not need. */
 rf_result rf_strategy_begin_training(rf_strategy *strategy);
+/* Elements of its values. */
+static inline uint64_t rf_variable_elements(const rf_variable *v)
+{
+    return (uint64_t)rf_shape_count(v->shape);
+}
 void rf_variables_sort(rf_variable **variables, uint32_t count); /* by offset */
 
 /* ---- check.c ---- */

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Products of an activation and a weight: the one place where layers multiply what they get by what they learn. */
+#ifndef RF_TRAIN_LAYERS_PRODUCT_H
+#define RF_TRAIN_LAYERS_PRODUCT_H
+
+#include "train/layers/layer.h"
+
+typedef enum rf_product_kind {
+    RF_PRODUCT_DENSE,          /* x [n, ..., in] by a weight [in, out] */
+    RF_PRODUCT_HEAD,           /* the same by a weight [out, in] */
+    RF_PRODUCT_LOOKUP,         /* rows of a weight [rows, out] by indices i32 */
+    RF_PRODUCT_CONV,           /* x [n, h, w, c] by a weight [kh, kw, c / groups, out] */
+    RF_PRODUCT_CONV_TRANSPOSE, /* the same by a weight [kh, kw, out / groups, c] */
+} rf_product_kind;
+typedef struct rf_product {
+    rf_product_kind kind;
+    rf_variable *weight; /* borrowed */
+    rf_shape shape;      /* of the weight as the operand, with its elements in their order */
+    rf_conv2d_params conv;
+} rf_product;
+
+/* All that a layer makes of an activation and a weight, before bias and activation. */
+rf_tensor rf_layer_product(rf_trace *t, const rf_layer *layer, const rf_product *product, rf_tensor x, rf_mode mode);
+/* The part of it that the weight itself makes. */
+rf_tensor rf_layer_base_product(rf_trace *t, const rf_layer *layer, const rf_product *product, rf_tensor x);
+/* The same for a weight whose operand has the shape of the variable. */
+rf_tensor rf_layer_plain_product(rf_trace *t, const rf_layer *layer, rf_product_kind kind, rf_variable *weight,
+                                 rf_tensor x, rf_mode mode);
+
+#endif
