@@ -152,17 +152,11 @@ static rf_result move_window(rf_pretrained *p, const rf_weight *w, rf_variable *
     return rf_variable_assign_range(variable, range, values);
 }
 
-static const rf_weight *find_weight(const rf_pretrained *p, const rf_variable *variable)
-{
-    for (uint32_t i = 0; i < p->weights.count; i++)
-        if (p->weights.items[i].read && p->weights.items[i].variable == variable) return &p->weights.items[i];
-    return NULL;
-}
-
-static rf_result load_variable(rf_pretrained *p, rf_variable *variable, float *values, void *raw)
+static rf_result load_variable(rf_pretrained *p, const rf_model_variable *of, float *values, void *raw)
 {
     rf_strategy *strategy = p->model->strategy;
-    const rf_weight *w = rf_strategy_is_chief(strategy) ? find_weight(p, variable) : NULL;
+    rf_variable *variable = of->variable;
+    const rf_weight *w = rf_strategy_is_chief(strategy) ? rf_weights_source(&p->weights, of->name) : NULL;
     const uint64_t count = (uint64_t)rf_shape_count(rf_variable_shape(variable));
     uint64_t step = w ? rf_weight_rows(w) * w->out : 0;
     RF_TRY(rf_broadcast_bytes(strategy, "pretrained window", &step, sizeof(step)));
@@ -182,7 +176,7 @@ static rf_result load_weights(rf_pretrained *p)
     rf_result r = values && (raw || !rf_strategy_is_chief(strategy)) ? RF_OK : RF_ERROR_OUT_OF_HOST_MEMORY;
     r = rf_strategy_fail_in_job(strategy, r);
     for (uint32_t i = 0; r >= 0 && i < p->model->tracked.count; i++)
-        r = load_variable(p, p->model->tracked.items[i].variable, values, raw);
+        r = load_variable(p, &p->model->tracked.items[i], values, raw);
     rf_free(values);
     rf_free(raw);
     return r;

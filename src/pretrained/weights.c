@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "pretrained/weights.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/half.h"
@@ -44,18 +45,39 @@ static rf_result match_tensor(rf_weights *weights, const rf_tensor_entry *tensor
                    weights->files->directory, tensor->is.name, a->model_type);
 }
 
+/* By the variable's name, and then by the row. */
+static int compare_variables(const void *x, const void *y)
+{
+    const rf_weight *a = *(const rf_weight *const *)x, *b = *(const rf_weight *const *)y;
+    const int order = strcmp(a->name, b->name);
+    return order != 0 ? order : (a->row > b->row) - (a->row < b->row);
+}
+
+static rf_result list_variables(rf_weights *weights)
+{
+    weights->num_named = 0;
+    if (!weights->by_name) weights->by_name = RF_NEW_ARRAY(rf_weight *, weights->count);
+    if (!weights->by_name) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    for (uint32_t i = 0; i < weights->count; i++)
+        if (weights->items[i].name) weights->by_name[weights->num_named++] = &weights->items[i];
+    if (weights->num_named > 0)
+        qsort(weights->by_name, weights->num_named, sizeof(*weights->by_name), compare_variables);
+    return RF_OK;
+}
+
 rf_result rf_weights_match(rf_weights *weights, const rf_tensor_files *files,
                            const rf_pretrained_architecture *architecture)
 {
     *weights = (rf_weights){ .files = files, .architecture = architecture };
     for (uint32_t i = 0; i < files->num_entries; i++) RF_TRY(match_tensor(weights, &files->entries[i]));
-    return RF_OK;
+    return list_variables(weights);
 }
 
 void rf_weights_clear(rf_weights *weights)
 {
     for (uint32_t i = 0; i < weights->count; i++) rf_free(weights->items[i].name);
     rf_free(weights->items);
+    rf_free(weights->by_name);
     *weights = (rf_weights){ 0 };
 }
 
@@ -137,15 +159,28 @@ static rf_result check_shape(const rf_weights *weights, const rf_weight *w, rf_s
 
 /* ---- variables ---- */
 
-/* The weight whose row stands first in the table, of those with this variable; NULL: there is none. */
-static rf_weight *find_source(const rf_weights *weights, const char *name)
+/* Place of the first of by_name that does not come before a name. */
+static uint32_t find_name(const rf_weights *weights, const char *name)
 {
-    rf_weight *found = NULL;
-    for (uint32_t i = 0; i < weights->count; i++) {
-        rf_weight *w = &weights->items[i];
-        if (w->name && strcmp(w->name, name) == 0 && (!found || w->row < found->row)) found = w;
+    uint32_t first = 0;
+    for (uint32_t count = weights->num_named; count > 0;) {
+        const uint32_t half = count / 2;
+        const bool before = strcmp(weights->by_name[first + half]->name, name) < 0;
+        first += before ? half + 1 : 0;
+        count = before ? count - half - 1 : half;
     }
-    return found;
+    return first;
+}
+
+static bool is_named(const rf_weights *weights, uint32_t at, const char *name)
+{
+    return at < weights->num_named && strcmp(weights->by_name[at]->name, name) == 0;
+}
+
+const rf_weight *rf_weights_source(const rf_weights *weights, const char *name)
+{
+    const uint32_t at = find_name(weights, name);
+    return is_named(weights, at, name) ? weights->by_name[at] : NULL;
 }
 
 /* Names the tensor that the files should have. */
@@ -169,15 +204,18 @@ static rf_result fail_missing(const rf_weights *weights, const char *variable)
 
 rf_result rf_weights_admit(const rf_weights *weights, const char *name, rf_shape shape)
 {
-    const rf_weight *w = find_source(weights, name);
+    const rf_weight *w = rf_weights_source(weights, name);
     return w ? check_shape(weights, w, shape) : fail_missing(weights, name);
 }
 
-static rf_variable *find_variable(const rf_model *model, const char *name)
+/* Gives each weight the variable of its name. */
+static void find_variables(const rf_weights *weights, const rf_model *model)
 {
-    for (uint32_t i = 0; name && i < model->tracked.count; i++)
-        if (strcmp(model->tracked.items[i].name, name) == 0) return model->tracked.items[i].variable;
-    return NULL;
+    for (uint32_t i = 0; i < model->tracked.count; i++) {
+        const rf_model_variable *v = &model->tracked.items[i];
+        for (uint32_t at = find_name(weights, v->name); is_named(weights, at, v->name); at++)
+            weights->by_name[at]->variable = v->variable;
+    }
 }
 
 /* Where several rows are for one tensor, without parts, the first counts whose variable the model has. */
@@ -219,9 +257,9 @@ static rf_result place_parts(const rf_weights *weights)
 
 rf_result rf_weights_bind(rf_weights *weights, rf_model *model)
 {
-    for (uint32_t i = 0; i < weights->count; i++)
-        weights->items[i].variable = find_variable(model, weights->items[i].name);
+    find_variables(weights, model);
     drop_others(weights);
+    RF_TRY(list_variables(weights));
     for (uint32_t i = 0; i < weights->count; i++) {
         rf_weight *w = &weights->items[i];
         if (!w->name || (w->row->optional && !w->variable)) continue;
@@ -231,27 +269,8 @@ rf_result rf_weights_bind(rf_weights *weights, rf_model *model)
         const rf_shape shape = rf_variable_shape(w->variable);
         RF_TRY(check_shape(weights, w, shape));
         (void)find_matrix(w, shape, &w->in, &w->out, &w->total);
-        w->read = find_source(weights, w->name) == w;
     }
     return place_parts(weights);
-}
-
-/* ---- values of other types ---- */
-
-static void values_widen(const void *raw, rf_dtype dtype, float *values, uint64_t count)
-{
-    const uint16_t *half = raw;
-    if (dtype == RF_F32) memcpy(values, raw, (size_t)count * sizeof(float));
-    for (uint64_t i = 0; dtype == RF_F16 && i < count; i++) values[i] = rf_f16_to_f32(half[i]);
-    for (uint64_t i = 0; dtype == RF_BF16 && i < count; i++) values[i] = rf_bf16_to_f32(half[i]);
-}
-
-static void values_narrow(const float *values, rf_dtype dtype, void *raw, uint64_t count)
-{
-    uint16_t *half = raw;
-    if (dtype == RF_F32) memcpy(raw, values, (size_t)count * sizeof(float));
-    for (uint64_t i = 0; dtype == RF_F16 && i < count; i++) half[i] = rf_f32_to_f16(values[i]);
-    for (uint64_t i = 0; dtype == RF_BF16 && i < count; i++) half[i] = rf_f32_to_bf16(values[i]);
 }
 
 /* ---- reading ---- */
@@ -279,7 +298,7 @@ static void values_transpose(const void *raw, rf_dtype dtype, uint64_t rows, uin
     for (uint64_t r = 0; r < rows; r += TILE)
         for (uint64_t c = 0; c < columns; c++) {
             const uint64_t n = rows - r < TILE ? rows - r : TILE;
-            values_widen(bytes + (c * rows + r) * rf_dtype_size(dtype), dtype, tile, n);
+            rf_floats_widen(tile, bytes + (c * rows + r) * rf_dtype_size(dtype), dtype, n);
             for (uint64_t i = 0; i < n; i++) values[(r + i) * columns + c] = tile[i];
         }
 }
@@ -304,12 +323,12 @@ rf_result rf_weight_read(const rf_weights *weights, const rf_weight *w, uint64_t
     if (w->row->layout == RF_PRETRAINED_TRANSPOSED) return read_transposed(weights, w, begin, end, values, raw);
     if (w->out == w->total) {
         RF_TRY(read_run(weights, w, begin * w->out, (end - begin) * w->out, raw));
-        values_widen(raw, dtype, values, (end - begin) * w->out);
+        rf_floats_widen(values, raw, dtype, (end - begin) * w->out);
         return RF_OK;
     }
     for (uint64_t i = begin; i < end; i++) {
         RF_TRY(read_run(weights, w, i * w->total + w->first, w->out, raw));
-        values_widen(raw, dtype, values + (i - begin) * w->out, w->out);
+        rf_floats_widen(values + (i - begin) * w->out, raw, dtype, w->out);
     }
     return RF_OK;
 }
@@ -331,15 +350,22 @@ static void forget_values(writing *s)
     s->first = NULL;
 }
 
+static int compare_tensors(const void *x, const void *y)
+{
+    const rf_weight *a = x, *b = y;
+    return (a->tensor > b->tensor) - (a->tensor < b->tensor);
+}
+
 static rf_result find_values(writing *s, const char *name)
 {
     const rf_weights *weights = s->weights;
-    if (s->first && strcmp(s->first->tensor->is.name, name) == 0) return RF_OK;
+    const rf_weight wanted = { .tensor = rf_tensor_files_find(weights->files, name) };
+    if (s->first && s->first->tensor == wanted.tensor) return RF_OK;
     forget_values(s);
-    for (uint32_t i = 0; i < weights->count; i++) {
-        const rf_weight *w = &weights->items[i];
-        if (strcmp(w->tensor->is.name, name) != 0) continue;
-        if (!s->first) s->first = w;
+    s->first = bsearch(&wanted, weights->items, weights->count, sizeof(wanted), compare_tensors);
+    if (!s->first) return RF_FAIL(RF_ERROR_INTERNAL, "tensor '%.200s' is not one of the files", name);
+    while (s->first > weights->items && s->first[-1].tensor == wanted.tensor) s->first--;
+    for (const rf_weight *w = s->first; w < weights->items + weights->count && w->tensor == wanted.tensor; w++) {
         if (!w->variable) continue;
         s->values[s->count] = RF_NEW_ARRAY(float, w->in * w->out);
         if (!s->values[s->count]) return RF_ERROR_OUT_OF_HOST_MEMORY;
@@ -389,7 +415,7 @@ static rf_result read_values(void *user, const char *name, uint64_t offset, void
         else
             fill_row(s, at / width, column, column + n, values + done);
     }
-    values_narrow(values, w->tensor->is.dtype, data, count);
+    rf_floats_narrow(data, w->tensor->is.dtype, values, count);
     rf_free(values);
     return RF_OK;
 }
