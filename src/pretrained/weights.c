@@ -104,11 +104,12 @@ static bool splits_at(rf_shape shape, uint64_t rows)
     return product == rows;
 }
 
-/* Whether neighbouring dimensions of `shape` can be joined to those of `joined`. */
+/* Whether neighbouring dimensions of `shape` can be joined to those of `joined`, which may begin with ones. */
 static bool joins_to(rf_shape shape, rf_shape joined)
 {
-    int32_t at = 0;
-    for (int32_t i = 0; i < joined.rank; i++) {
+    int32_t at = 0, first = 0;
+    while (first + 1 < joined.rank && joined.dim[first] == 1) first++;
+    for (int32_t i = first; i < joined.rank; i++) {
         int64_t product = 1;
         do {
             if (at == shape.rank) return false;
@@ -119,42 +120,58 @@ static bool joins_to(rf_shape shape, rf_shape joined)
     return at == shape.rank;
 }
 
-/* The variable as a matrix, and the outputs of the tensor, or false where they do not fit. */
-static bool find_matrix(const rf_weight *w, rf_shape shape, uint64_t *in, uint64_t *out, uint64_t *total)
+static bool is_transposed(const rf_weight *w)
+{
+    return w->row->layout == RF_PRETRAINED_TRANSPOSED;
+}
+
+/* Places of the kernel [places..., in, out] that a tensor [out, in, places...] holds; 0: another kernel's. */
+static uint64_t find_places(rf_shape tensor, rf_shape kernel)
+{
+    uint64_t places = 1;
+    for (int32_t i = 2; i < tensor.rank; i++) places *= (uint64_t)tensor.dim[i];
+    for (int32_t i = 2; places > 1 && i < tensor.rank; i++)
+        if (i > kernel.rank || kernel.dim[i - 2] != tensor.dim[i]) return 0;
+    return places;
+}
+
+/* Finds the variable as a matrix, and the outputs of the tensor: false where they do not fit. */
+static bool find_matrix(rf_weight *w, rf_shape shape)
 {
     const rf_shape is = w->tensor->is.shape;
-    const bool transposed = w->row->layout == RF_PRETRAINED_TRANSPOSED;
+    const bool transposed = is_transposed(w);
     const uint64_t count = (uint64_t)rf_shape_count(shape);
+    w->places = 1;
     if (w->row->part == 0 && !transposed) {
-        *in = count;
-        *out = *total = 1;
+        w->in = count;
+        w->out = w->total = 1;
         return joins_to(shape, is);
     }
-    if (is.rank < 1 || is.rank > 2) return false;
-    *in = is.rank == 1 ? 1 : (uint64_t)is.dim[transposed ? 1 : 0];
-    *total = (uint64_t)is.dim[transposed || is.rank == 1 ? 0 : 1];
-    if (*in == 0 || count % *in != 0 || !splits_at(shape, *in)) return false;
-    *out = count / *in;
-    if (*out > RF_WEIGHTS_WINDOW) return false;
-    return w->row->part == 0 ? *out == *total : *out <= *total;
+    if (is.rank < 1 || (is.rank > 2 && !transposed)) return false;
+    if (transposed) w->places = find_places(is, shape);
+    w->in = is.rank == 1 ? 1 : transposed ? (uint64_t)is.dim[1] * w->places : (uint64_t)is.dim[0];
+    w->total = (uint64_t)is.dim[transposed || is.rank == 1 ? 0 : 1];
+    if (w->in == 0 || count % w->in != 0 || !splits_at(shape, w->in)) return false;
+    w->out = count / w->in;
+    if (w->out > RF_WEIGHTS_WINDOW || (w->places > 1 && w->in > RF_WEIGHTS_WINDOW)) return false;
+    return w->row->part == 0 ? w->out == w->total : w->out <= w->total;
 }
 
 static rf_result check_shape(const rf_weights *weights, const rf_weight *w, rf_shape shape)
 {
     char a[96], b[96];
-    uint64_t in, out, total;
+    rf_weight found = *w;
     const rf_archive_entry *is = &w->tensor->is;
     const char *directory = weights->files->directory;
     if (is->unsupported_type || rf_dtype_size(is->dtype) == 0 || is->dtype == RF_I32 || is->dtype == RF_I64 ||
         is->dtype == RF_U8)
         return RF_FAIL(RF_ERROR_UNSUPPORTED, "'%s': tensor '%.200s' is of type %s; weights are F32, F16 or BF16",
                        directory, is->name, is->unsupported_type ? is->unsupported_type : rf_dtype_name(is->dtype));
-    if (rf_shape_count(shape) > 0 && find_matrix(w, shape, &in, &out, &total)) return RF_OK;
+    if (rf_shape_count(shape) > 0 && find_matrix(&found, shape)) return RF_OK;
     return RF_FAIL(RF_ERROR_INVALID_ARGUMENT,
                    "'%s': tensor '%.200s' is %s, which does not fit '%s' %s%s of a model of this config.json",
                    directory, is->name, rf_shape_format(is->shape, a, sizeof(a)), w->name,
-                   rf_shape_format(shape, b, sizeof(b)),
-                   w->row->layout == RF_PRETRAINED_TRANSPOSED ? ", transposed," : "");
+                   rf_shape_format(shape, b, sizeof(b)), is_transposed(w) ? ", transposed," : "");
 }
 
 /* ---- variables ---- */
@@ -268,7 +285,7 @@ rf_result rf_weights_bind(rf_weights *weights, rf_model *model)
                            weights->files->directory, w->tensor->is.name);
         const rf_shape shape = rf_variable_shape(w->variable);
         RF_TRY(check_shape(weights, w, shape));
-        (void)find_matrix(w, shape, &w->in, &w->out, &w->total);
+        (void)find_matrix(w, shape);
     }
     return place_parts(weights);
 }
@@ -289,18 +306,45 @@ static rf_result read_run(const rf_weights *weights, const rf_weight *w, uint64_
                                      count * size);
 }
 
-/* raw [columns, rows] of the tensor's type -> values [rows, columns], in tiles that caches hold. */
-static void values_transpose(const void *raw, rf_dtype dtype, uint64_t rows, uint64_t columns, float *values)
+/* Where a row of a kernel's matrix is among the columns of its tensor, and the other way round. */
+static uint64_t column_of(const rf_weight *w, uint64_t row)
+{
+    const uint64_t channels = w->in / w->places;
+    return w->places == 1 ? row : row % channels * w->places + row / channels;
+}
+
+static uint64_t row_of(const rf_weight *w, uint64_t column)
+{
+    return w->places == 1 ? column : column % w->places * (w->in / w->places) + column / w->places;
+}
+
+/* raw [outputs, rows] of the tensor's type -> values [rows, outputs], in tiles that caches hold; of a kernel all rows.
+ */
+static void values_transpose(const rf_weight *w, const void *raw, uint64_t rows, float *values)
 {
     enum { TILE = 32 };
     float tile[TILE];
+    const rf_dtype dtype = w->tensor->is.dtype;
     const unsigned char *bytes = raw;
     for (uint64_t r = 0; r < rows; r += TILE)
-        for (uint64_t c = 0; c < columns; c++) {
+        for (uint64_t o = 0; o < w->out; o++) {
             const uint64_t n = rows - r < TILE ? rows - r : TILE;
-            rf_floats_widen(tile, bytes + (c * rows + r) * rf_dtype_size(dtype), dtype, n);
-            for (uint64_t i = 0; i < n; i++) values[(r + i) * columns + c] = tile[i];
+            rf_floats_widen(tile, bytes + (o * rows + r) * rf_dtype_size(dtype), dtype, n);
+            for (uint64_t i = 0; i < n; i++) values[row_of(w, r + i) * w->out + o] = tile[i];
         }
+}
+
+/* Some rows of a kernel that is larger than a window: each output is read whole, and gives a number to each row. */
+static rf_result read_kernel(const rf_weights *weights, const rf_weight *w, uint64_t begin, uint64_t end, float *values,
+                             unsigned char *raw)
+{
+    const rf_dtype dtype = w->tensor->is.dtype;
+    for (uint64_t o = 0; o < w->out; o++) {
+        RF_TRY(read_run(weights, w, (w->first + o) * w->in, w->in, raw));
+        for (uint64_t r = begin; r < end; r++)
+            rf_floats_widen(values + (r - begin) * w->out + o, raw + column_of(w, r) * rf_dtype_size(dtype), dtype, 1);
+    }
+    return RF_OK;
 }
 
 static rf_result read_transposed(const rf_weights *weights, const rf_weight *w, uint64_t begin, uint64_t end,
@@ -309,10 +353,11 @@ static rf_result read_transposed(const rf_weights *weights, const rf_weight *w, 
     const rf_dtype dtype = w->tensor->is.dtype;
     const uint64_t rows = end - begin;
     unsigned char *bytes = raw;
+    if (rows != w->in && w->places > 1) return read_kernel(weights, w, begin, end, values, raw);
     if (rows == w->in) RF_TRY(read_run(weights, w, w->first * w->in, w->out * rows, raw));
     for (uint64_t o = 0; rows != w->in && o < w->out; o++)
         RF_TRY(read_run(weights, w, (w->first + o) * w->in + begin, rows, bytes + o * rows * rf_dtype_size(dtype)));
-    values_transpose(raw, dtype, rows, w->out, values);
+    values_transpose(w, raw, rows, values);
     return RF_OK;
 }
 
@@ -320,7 +365,7 @@ rf_result rf_weight_read(const rf_weights *weights, const rf_weight *w, uint64_t
                          void *raw)
 {
     const rf_dtype dtype = w->tensor->is.dtype;
-    if (w->row->layout == RF_PRETRAINED_TRANSPOSED) return read_transposed(weights, w, begin, end, values, raw);
+    if (is_transposed(w)) return read_transposed(weights, w, begin, end, values, raw);
     if (w->out == w->total) {
         RF_TRY(read_run(weights, w, begin * w->out, (end - begin) * w->out, raw));
         rf_floats_widen(values, raw, dtype, (end - begin) * w->out);
@@ -377,13 +422,13 @@ static rf_result find_values(writing *s, const char *name)
 /* Elements [begin, end) of row `row` of the tensor. */
 static void fill_row(const writing *s, uint64_t row, uint64_t begin, uint64_t end, float *out)
 {
-    const bool transposed = s->first->row->layout == RF_PRETRAINED_TRANSPOSED;
+    const bool transposed = is_transposed(s->first);
     for (uint32_t p = 0; p < s->count; p++) {
         const rf_weight *w = s->first + p;
         const float *values = s->values[p];
         if (transposed) {
             if (row < w->first || row >= w->first + w->out) continue;
-            for (uint64_t i = begin; i < end; i++) out[i - begin] = values[i * w->out + row - w->first];
+            for (uint64_t i = begin; i < end; i++) out[i - begin] = values[row_of(w, i) * w->out + row - w->first];
             continue;
         }
         const uint64_t from = begin > w->first ? begin : w->first;
@@ -402,7 +447,7 @@ static rf_result read_values(void *user, const char *name, uint64_t offset, void
     const uint64_t bytes = rf_dtype_size(w->tensor->is.dtype);
     if (s->count == 0)
         return rf_safetensors_read_range(s->weights->files->files[w->tensor->file].file, name, offset, data, size);
-    const bool transposed = w->row->layout == RF_PRETRAINED_TRANSPOSED;
+    const bool transposed = is_transposed(w);
     const bool flat = !transposed && w->row->part == 0;
     const uint64_t count = size / bytes, width = transposed ? w->in : flat ? w->in : w->total;
     float *values = RF_NEW_ARRAY(float, count);

@@ -8,13 +8,15 @@
 #include "pretrained/files.h"
 #include "replica/strategy.h"
 
-/* A variable that a tensor holds, or a part of one. Tensors of one dimension are a matrix of one row. */
+/* A variable that a tensor holds, or a part of one. Tensors of one dimension are a matrix of one row. A kernel of a
+ * convolution is a matrix, too: its rows are channels of places, and the columns of its tensor places of channels. */
 typedef struct rf_weight {
     const rf_tensor_entry *tensor;
     const rf_pretrained_tensor *row;
     char *name;            /* of the variable; NULL: of none */
     rf_variable *variable; /* borrowed from the model; NULL: none */
     uint64_t in, out;      /* of the variable as a matrix */
+    uint64_t places;       /* of a kernel; 1: another matrix */
     uint64_t total, first; /* outputs of the tensor; the first one of this part */
 } rf_weight;
 typedef struct rf_weights {
