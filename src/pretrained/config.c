@@ -283,6 +283,14 @@ int32_t rf_pretrained_config_steps(rf_pretrained_config *config, int32_t longest
     return config->steps > (uint32_t)longest ? longest : (int32_t)config->steps;
 }
 
+int32_t rf_pretrained_config_image_size(rf_pretrained_config *config, int32_t fallback)
+{
+    if (!config || config->image_size == 0) return fallback;
+    if (config->image_size > INT32_MAX)
+        rf_pretrained_config_fail(config, RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "image_size is %u", config->image_size));
+    return config->image_size > INT32_MAX ? fallback : (int32_t)config->image_size;
+}
+
 /* ---- what nobody has read ---- */
 
 static bool says_nothing(const json_t *value)

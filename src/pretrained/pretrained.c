@@ -18,9 +18,11 @@ enum { MOST_CONFIG = 1 << 20 };
 #define CONFIG_FILE "config.json"
 
 static const rf_pretrained_architecture *const own_architectures[] = {
-    &rf_pretrained_bert, &rf_pretrained_distilbert, &rf_pretrained_gemma2,
-    &rf_pretrained_gpt2, &rf_pretrained_llama,      &rf_pretrained_mistral,
-    &rf_pretrained_phi3, &rf_pretrained_qwen2,      &rf_pretrained_qwen3,
+    &rf_pretrained_bert,     &rf_pretrained_distilbert,  &rf_pretrained_gemma2,    &rf_pretrained_gpt2,
+    &rf_pretrained_llama,    &rf_pretrained_mistral,     &rf_pretrained_phi3,      &rf_pretrained_qwen2,
+    &rf_pretrained_qwen3,    &rf_pretrained_resnet,      &rf_pretrained_resnet18,  &rf_pretrained_resnet34,
+    &rf_pretrained_resnet50, &rf_pretrained_resnet101,   &rf_pretrained_resnet152, &rf_pretrained_vit,
+    &rf_pretrained_roberta,  &rf_pretrained_xlm_roberta,
 };
 /* These go with the weights, as they are. */
 static const char *const other_files[] = {
@@ -79,13 +81,14 @@ static const rf_pretrained_architecture *find_in(const rf_pretrained_architectur
 static rf_result find_architecture(rf_pretrained_config *config, const rf_pretrained_params *params,
                                    const rf_pretrained_architecture **out)
 {
-    const char *type = rf_pretrained_config_text(config, "model_type");
+    const bool has_type = rf_pretrained_config_has(config, "model_type");
+    const char *key = has_type ? "model_type" : "architecture", *type = rf_pretrained_config_text(config, key);
     RF_TRY(rf_pretrained_config_status(config));
     if (!type) return RF_FAIL(RF_ERROR_NOT_FOUND, "'%s': 'model_type' is not there", config->path);
     *out = params ? find_in(params->architectures, params->num_architectures, type) : NULL;
     for (uint32_t i = 0; !*out && i < sizeof(own_architectures) / sizeof(own_architectures[0]); i++)
         *out = find_in(own_architectures[i], 1, type);
-    if (!*out) rf_pretrained_config_refuse(config, "model_type", ", which is no architecture that is known here");
+    if (!*out) rf_pretrained_config_refuse(config, key, ", which is no architecture that is known here");
     return rf_pretrained_config_status(config);
 }
 
@@ -226,6 +229,8 @@ static rf_result open_model(rf_pretrained *p, rf_strategy *strategy, rf_pretrain
     const rf_variable_source source = { chief ? admit_variable : admit_any, chief ? &p->weights : NULL };
     config->num_tensors = room->tensors;
     config->steps = params ? params->sequence_length : 0;
+    config->image_size = params ? params->image_size : 0;
+    config->synchronized_batch_norm = params && params->synchronized_batch_norm;
     RF_TRY(rf_strategy_reserve_variables(strategy, room->elements, room->variables));
     RF_TRY(make_model(strategy, config, architecture, params, &source, &p->model));
     return chief ? rf_weights_bind(&p->weights, p->model) : RF_OK;
