@@ -12,6 +12,8 @@ extern const rf_pretrained_architecture rf_pretrained_gemma2;
 extern const rf_pretrained_architecture rf_pretrained_gpt2;
 extern const rf_pretrained_architecture rf_pretrained_llama;
 extern const rf_pretrained_architecture rf_pretrained_mistral;
+extern const rf_pretrained_architecture rf_pretrained_mobilenet_v3_large;
+extern const rf_pretrained_architecture rf_pretrained_mobilenet_v3_small;
 extern const rf_pretrained_architecture rf_pretrained_phi3;
 extern const rf_pretrained_architecture rf_pretrained_qwen2;
 extern const rf_pretrained_architecture rf_pretrained_qwen3;

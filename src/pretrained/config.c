@@ -137,7 +137,7 @@ static void fail_value(rf_pretrained_config *config, rf_result code, const char 
     char text[80];
     rf_pretrained_config_fail(config, RF_FAIL(code, "'%s': '%s' is %s%s%s", config->path, key,
                                               value ? format_value(value, text, sizeof(text)) : "not there",
-                                              why[0] == ',' ? "" : " ", why));
+                                              strchr(",;", why[0]) ? "" : " ", why));
 }
 
 /* The value of a key, in which dots lead into objects and lists; NULL where there is none, or null. */

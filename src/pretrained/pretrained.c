@@ -18,11 +18,26 @@ enum { MOST_CONFIG = 1 << 20 };
 #define CONFIG_FILE "config.json"
 
 static const rf_pretrained_architecture *const own_architectures[] = {
-    &rf_pretrained_bert,     &rf_pretrained_distilbert,  &rf_pretrained_gemma2,    &rf_pretrained_gpt2,
-    &rf_pretrained_llama,    &rf_pretrained_mistral,     &rf_pretrained_phi3,      &rf_pretrained_qwen2,
-    &rf_pretrained_qwen3,    &rf_pretrained_resnet,      &rf_pretrained_resnet18,  &rf_pretrained_resnet34,
-    &rf_pretrained_resnet50, &rf_pretrained_resnet101,   &rf_pretrained_resnet152, &rf_pretrained_vit,
-    &rf_pretrained_roberta,  &rf_pretrained_xlm_roberta,
+    &rf_pretrained_bert,
+    &rf_pretrained_distilbert,
+    &rf_pretrained_gemma2,
+    &rf_pretrained_gpt2,
+    &rf_pretrained_llama,
+    &rf_pretrained_mistral,
+    &rf_pretrained_mobilenet_v3_large,
+    &rf_pretrained_mobilenet_v3_small,
+    &rf_pretrained_phi3,
+    &rf_pretrained_qwen2,
+    &rf_pretrained_qwen3,
+    &rf_pretrained_resnet,
+    &rf_pretrained_resnet18,
+    &rf_pretrained_resnet34,
+    &rf_pretrained_resnet50,
+    &rf_pretrained_resnet101,
+    &rf_pretrained_resnet152,
+    &rf_pretrained_vit,
+    &rf_pretrained_roberta,
+    &rf_pretrained_xlm_roberta,
 };
 /* These go with the weights, as they are. */
 static const char *const other_files[] = {

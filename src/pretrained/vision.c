@@ -20,9 +20,10 @@ rf_symbol rf_vision_input(const rf_blocks *b, int32_t height, int32_t width, int
 static rf_symbol add_conv(const rf_blocks *b, rf_symbol x, const rf_vision_unit *u)
 {
     rf_layer *layer = NULL;
-    const int32_t zeros = u->size / 2;
+    const int32_t dilation = u->dilation > 0 ? u->dilation : 1, zeros = u->size / 2 * dilation;
     const rf_conv2d_params conv = { .padding = RF_PADDING_EXPLICIT,
                                     .stride = { u->stride, u->stride },
+                                    .dilation = { dilation, dilation },
                                     .explicit_padding = { zeros, zeros, zeros, zeros } };
     const rf_conv2d_layer_params all = {
         .filters = u->filters, .kernel_size = { u->size }, .conv = conv, .no_bias = true, .name = u->conv

@@ -13,6 +13,7 @@ rf_symbol rf_vision_input(const rf_blocks *b, int32_t height, int32_t width, int
 typedef struct rf_vision_unit {
     int32_t filters; /* 0: each channel has a kernel of its own */
     int32_t size, stride;
+    int32_t dilation;         /* 0: 1 */
     double momentum, epsilon; /* of the normalization; momentum: the part that stays */
     rf_activation activation; /* after it */
     const char *conv, *norm;  /* names */

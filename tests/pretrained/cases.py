@@ -51,6 +51,8 @@ RESNET = {"model_type": "resnet", "architectures": ["ResNetForImageClassificatio
           "layer_type": "bottleneck", "hidden_act": "relu", "downsample_in_first_stage": False,
           "downsample_in_bottleneck": False, "stage_names": ["stem", "stage1", "stage2", "stage3"],
           "out_features": ["stage3"], "out_indices": [3]}
+MOBILENET = {"architecture": "mobilenet_v3_large", "num_classes": 4, "dropout": 0.0,
+             "width_mult": 0.3}
 VIT = {"model_type": "vit", "architectures": ["ViTForImageClassification"], "hidden_size": 24,
        "num_hidden_layers": 2, "num_attention_heads": 3, "intermediate_size": 40,
        "hidden_act": "gelu", "hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0,
@@ -132,13 +134,18 @@ CASES = {
     "resnet torchvision": (of(RESNET, hidden_sizes=[16, 24], depths=[1, 2]),
                            {"names": "torchvision", "counters": True}),
     "resnet18": ({"architecture": "resnet18", "num_classes": 5, "num_features": 512,
-                  "pretrained_cfg": {"input_size": [3, 224, 224]}}, {"counters": True}),
+                  "pretrained_cfg": {"input_size": [3, 224, 224]}},
+                 {"counters": True, "side": 96}),
     "vit": (VIT, {"shards": 2}),
     "vit no head": (of(VIT, architectures=["ViTModel"], hidden_act="gelu_new", patch_size=4,
                        pooler_output_size=16, pooler_act="relu", image_size=8), {}),
     "vit grey": (of(VIT, num_channels=1, id2label=LABELS), {
         "others": {"vit.pooler.dense.weight": (24, 24), "vit.embeddings.mask_token": (1, 1, 24)},
         "kind": "BF16"}),
+    "mobilenet small": (of(MOBILENET, architecture="mobilenet_v3_small"), {
+        "counters": True, "side": 96}),
+    "mobilenet large": (of(MOBILENET, width_mult=0.2), {"shards": 3, "side": 96}),
+    "mobilenet dilated": (of(MOBILENET, dilated=True, reduced_tail=True), {"side": 64}),
     "phi3": (PHI3, {}),
     "phi3 window": (of(PHI3, sliding_window=6), {"shards": 2}),
 }

@@ -74,7 +74,7 @@ def make_batch(config, rng):
     """Images, or sentences of two parts, most of which end in padding; labels of tokens, or of
     images or sentences."""
     if "vocab_size" not in config:
-        size, channels = config.get("image_size", SIDE), config.get("num_channels", 3)
+        size, channels = config.get("image_size", config["side"]), config.get("num_channels", 3)
         return {"pixel_values": rng.standard_normal((EXAMPLES, size, size, channels)).astype("f4"),
                 "labels": rng.integers(0, image_references.classes_of(config), EXAMPLES)}
     vocabulary, lengths = config["vocab_size"], np.array([LENGTH, LENGTH - 1, 5, 2])[:, None]
@@ -179,8 +179,8 @@ def check_averages(after, moved):
 def check_losses(devices, text, wanted):
     found = [float(line) for line in text.split()]
     expect(len(found) == len(wanted), "%s: %d losses" % (devices, len(found)))
-    for step, (a, b) in enumerate(zip(found, wanted)):
-        expect(abs(a - b) <= 2e-4 * abs(b), "%s: loss %d is %.7g, not %.7g" % (devices, step, a, b))
+    for step, (a, b) in enumerate(zip(found, wanted)):  # those near 0 round as their logits do
+        expect(abs(a - b) <= 2e-4 * abs(b) + 1e-6, "%s: loss %d is %.7g, not %.7g" % (devices, step, a, b))
 
 
 def run(*command):
@@ -192,10 +192,10 @@ def run(*command):
 
 def check_case(driver, launcher, name, folder):
     config, written = cases.CASES[name]
-    seen = {**config, "names": written.get("names")}
+    seen = {**config, "names": written.get("names"), "side": written.get("side", SIDE)}
     rng = np.random.default_rng(sum(map(ord, name)))
     weights = make_directory(folder / "model", config, written, rng)
-    batch = make_batch(config, rng)
+    batch = make_batch(seen, rng)
     hub.write_tensors(folder / "batch.safetensors", {
         name: (kind, x.shape, hub.encode(x, kind)) for name, x in batch.items()
         for kind in ("F32" if x.dtype == np.float32 else "I32",)})

@@ -203,5 +203,107 @@ def vit(v, c, batch):
     return {"last_hidden_state": x, "pooler_output": pooled}
 
 
+# ---- MobileNetV3 ----
+
+# Channels before, size of the kernel, channels inside and behind, weighs channels, activation,
+# stride; the paper's tables 1 and 2. The last blocks are the tail.
+LARGE = [(16, 3, 16, 16, 0, "relu", 1), (16, 3, 64, 24, 0, "relu", 2),
+         (24, 3, 72, 24, 0, "relu", 1), (24, 5, 72, 40, 1, "relu", 2),
+         (40, 5, 120, 40, 1, "relu", 1), (40, 5, 120, 40, 1, "relu", 1),
+         (40, 3, 240, 80, 0, "hs", 2), (80, 3, 200, 80, 0, "hs", 1), (80, 3, 184, 80, 0, "hs", 1),
+         (80, 3, 184, 80, 0, "hs", 1), (80, 3, 480, 112, 1, "hs", 1),
+         (112, 3, 672, 112, 1, "hs", 1), (112, 5, 672, "160", 1, "hs", 2),
+         ("160", 5, "960", "160", 1, "hs", 1), ("160", 5, "960", "160", 1, "hs", 1), "1280"]
+SMALL = [(16, 3, 16, 16, 1, "relu", 2), (16, 3, 72, 24, 0, "relu", 2),
+         (24, 3, 88, 24, 0, "relu", 1), (24, 5, 96, 40, 1, "hs", 2), (40, 5, 240, 40, 1, "hs", 1),
+         (40, 5, 240, 40, 1, "hs", 1), (40, 5, 120, 48, 1, "hs", 1), (48, 5, 144, 48, 1, "hs", 1),
+         (48, 5, 288, "96", 1, "hs", 2), ("96", 5, "576", "96", 1, "hs", 1),
+         ("96", 5, "576", "96", 1, "hs", 1), "1024"]
+MOBILE = {"relu": torch.relu, "hs": F.hardswish, None: lambda x: x}
+
+
+def divisible(x):
+    rounded = max(8, int(x + 4) // 8 * 8)
+    return rounded + 8 if rounded < 0.9 * x else rounded
+
+
+def mobile_width(c, channels):
+    """Texts are those that a reduced tail has half of."""
+    if isinstance(channels, str):
+        channels = int(channels) // (2 if c.get("reduced_tail") else 1)
+    return divisible(channels * c.get("width_mult", 1.0))
+
+
+def mobile_parts(c):
+    """For each of the features its convolutions: (name, channels in and out, size, stride,
+    dilation, groups, activation), or (name, channels, squeezed); and whether the input is added."""
+    *rows, last = LARGE if c["architecture"].endswith("large") else SMALL
+    stem, features = mobile_width(c, rows[0][0]), []
+    features.append(([("features.0", 3, stem, 3, 2, 1, 1, "hs")], False))
+    for i, (before, size, inner, out, weighs, activation, stride) in enumerate(rows):
+        before, inner, width = (mobile_width(c, n) for n in (before, inner, out))
+        dilation = 2 if c.get("dilated") and isinstance(out, str) else 1
+        block, parts = "features.%d.block." % (i + 1), []
+        if inner != before:
+            parts.append((before, inner, 1, 1, 1, 1, activation))
+        parts.append((inner, inner, size, stride if dilation == 1 else 1, dilation, inner,
+                      activation))
+        if weighs:
+            parts.append((inner, divisible(inner // 4)))
+        parts.append((inner, width, 1, 1, 1, 1, None))
+        features.append(([(block + str(k), *part) for k, part in enumerate(parts)],
+                         stride == 1 and before == width))
+    features.append(([("features.%d" % (len(rows) + 1), width, 6 * width, 1, 1, 1, 1, "hs")],
+                     False))
+    return features, (6 * width, mobile_width(c, last), c.get("num_classes", 1000))
+
+
+def mobilenet_shapes(c):
+    shapes = {}
+    features, sizes = mobile_parts(c)
+
+    def add(name, *shape):
+        shapes[name + ".weight"] = shape
+        shapes[name + ".bias"] = shape[:1]
+
+    for parts, _ in features:
+        for name, before, width, *rest in parts:
+            if rest:
+                shapes[name + ".0.weight"] = (width, before // rest[3], rest[0], rest[0])
+                shapes.update(norm_shapes(name + ".1", width))
+            else:
+                add(name + ".fc1", width, before, 1, 1)
+                add(name + ".fc2", before, width, 1, 1)
+    add("classifier.0", sizes[1], sizes[0])
+    add("classifier.3", sizes[2], sizes[1])
+    return shapes
+
+
+def mobilenet(v, c, batch):
+    def conv(x, name):
+        return F.conv2d(x, v[name + ".weight"], v[name + ".bias"])
+
+    def product(x, name):
+        return x @ v[name + ".weight"].T + v[name + ".bias"]
+
+    x = image_of(batch)
+    for parts, adds in mobile_parts(c)[0]:
+        y = x
+        for name, _, _, *rest in parts:
+            if not rest:
+                squeezed = torch.relu(conv(y.mean((2, 3), keepdim=True), name + ".fc1"))
+                y = y * F.hardsigmoid(conv(squeezed, name + ".fc2"))
+                continue
+            size, stride, dilation, groups, activation = rest
+            y = F.conv2d(y, v[name + ".0.weight"], stride=stride, dilation=dilation, groups=groups,
+                         padding=size // 2 * dilation)
+            y = MOBILE[activation](batch_norm(v, batch, y, name + ".1", 0.01, 1e-3))
+        x = x + y if adds else y
+    x = F.hardswish(product(x.mean((2, 3)), "classifier.0"))
+    return {"logits": product(x, "classifier.3")}
+
+
 NETWORKS = {"resnet": (resnet_shapes, resnet), "vit": (vit_shapes, vit)}
+NETWORKS.update({"mobilenet_v3_" + size: (mobilenet_shapes, mobilenet)
+                 for size in ("large", "small")})
 NETWORKS.update({name: (resnet_shapes, resnet) for name in NAMED})

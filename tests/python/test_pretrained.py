@@ -59,6 +59,14 @@ class Pretrained(unittest.TestCase):
         self.assertLess(abs(again - after).max(), 0.05)  # as much as bf16 rounds
         self.assertGreater(abs(after - before).max(), 0.1)
 
+    def test_images(self):
+        weights = {"features.%d.weight" % i: np.zeros(1) for i in range(2)}
+        config = {"architecture": "mobilenet_v3_small", "width_mult": 0.1}
+        hub.write_directory(self.folder / "images", config, weights)
+        with self.assertRaisesRegex(rf.Error, "no place in a model of type 'mobilenet_v3_small'"):
+            keras.models.from_pretrained(self.folder / "images", image_size=64,
+                                         synchronized_batch_norm=True)
+
     def test_unknown_keys(self):
         tiny = self.write(new_attention="on")
         with self.assertRaisesRegex(rf.UnsupportedError, "'new_attention' is \"on\""):
