@@ -173,7 +173,8 @@ static rf_symbol add_features(const rf_blocks *b, const variant *v, rf_symbol x)
     return x;
 }
 
-static rf_result build(rf_pretrained_config *c, rf_model_builder *builder, rf_pretrained_outputs *outputs, void *user)
+static rf_result build_mobilenet(rf_pretrained_config *c, rf_model_builder *builder, rf_pretrained_outputs *outputs,
+                                 void *user)
 {
     const rf_blocks b = { c, builder };
     const variant v = read_variant(&b, *(const variant *const *)user);
@@ -193,7 +194,7 @@ static rf_result build(rf_pretrained_config *c, rf_model_builder *builder, rf_pr
         .model_type = "mobilenet_v3_" #NAME,                                                                           \
         .tensors = tensors,                                                                                            \
         .num_tensors = sizeof(tensors) / sizeof(tensors[0]),                                                           \
-        .build = build,                                                                                                \
+        .build = build_mobilenet,                                                                                      \
         .user = &variant_##NAME,                                                                                       \
     }
 ARCHITECTURE(large);

@@ -16,7 +16,8 @@ static const rf_pretrained_tensor tensors[] = {
     { .tensor = "lm_head.decoder.weight", .variable = "word_embeddings/embeddings" },
 };
 
-static rf_result build(rf_pretrained_config *c, rf_model_builder *builder, rf_pretrained_outputs *outputs, void *user)
+static rf_result build_roberta(rf_pretrained_config *c, rf_model_builder *builder, rf_pretrained_outputs *outputs,
+                               void *user)
 {
     const rf_blocks b = { c, builder };
     rf_encoder e = rf_encoder_read_bert(&b, user);
@@ -40,7 +41,8 @@ static const char *const xlm_classes[] = { [RF_ENCODER_MASKED_LM] = "XLMRobertaF
 #define ARCHITECTURE(TYPE, CLASSES)                                                                                    \
     {                                                                                                                  \
         .model_type = TYPE, .prefix = "roberta.", .tensors = tensors,                                                  \
-        .num_tensors = sizeof(tensors) / sizeof(tensors[0]), .build = build, .user = (void *)(uintptr_t)CLASSES        \
+        .num_tensors = sizeof(tensors) / sizeof(tensors[0]), .build = build_roberta,                                   \
+        .user = (void *)(uintptr_t)CLASSES                                                                             \
     }
 const rf_pretrained_architecture rf_pretrained_roberta = ARCHITECTURE("roberta", roberta_classes);
 const rf_pretrained_architecture rf_pretrained_xlm_roberta = ARCHITECTURE("xlm-roberta", xlm_classes);

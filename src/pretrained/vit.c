@@ -85,7 +85,8 @@ static vit read_config(const rf_blocks *b)
     return v;
 }
 
-static rf_result build(rf_pretrained_config *c, rf_model_builder *builder, rf_pretrained_outputs *outputs, void *user)
+static rf_result build_vit(rf_pretrained_config *c, rf_model_builder *builder, rf_pretrained_outputs *outputs,
+                           void *user)
 {
     (void)user;
     static const char *const classes[] = { "ViTForImageClassification", "ViTModel" };
@@ -107,7 +108,7 @@ static rf_result build(rf_pretrained_config *c, rf_model_builder *builder, rf_pr
     return RF_OK;
 }
 
-/* Of the classes that restore images. */
+/* Other classes read these. */
 static const char *const ignored[] = { "encoder_stride", "pooler_output_size" };
 
 const rf_pretrained_architecture rf_pretrained_vit = { .model_type = "vit",
@@ -116,4 +117,4 @@ const rf_pretrained_architecture rf_pretrained_vit = { .model_type = "vit",
                                                        .num_tensors = sizeof(tensors) / sizeof(tensors[0]),
                                                        .ignored_keys = ignored,
                                                        .num_ignored_keys = sizeof(ignored) / sizeof(ignored[0]),
-                                                       .build = build };
+                                                       .build = build_vit };

@@ -180,7 +180,8 @@ def check_losses(devices, text, wanted):
     found = [float(line) for line in text.split()]
     expect(len(found) == len(wanted), "%s: %d losses" % (devices, len(found)))
     for step, (a, b) in enumerate(zip(found, wanted)):  # those near 0 round as their logits do
-        expect(abs(a - b) <= 2e-4 * abs(b) + 1e-6, "%s: loss %d is %.7g, not %.7g" % (devices, step, a, b))
+        expect(abs(a - b) <= 2e-4 * abs(b) + 1e-6,
+               "%s: loss %d is %.7g, not %.7g" % (devices, step, a, b))
 
 
 def run(*command):
