@@ -124,7 +124,8 @@ static int load(const example_options *options, app *a)
                         .size = rf_model_input_shape(rf_pretrained_model(a->pretrained), 0),
                         .seed = options->seed,
                         .batch = options->batch_size * rf_strategy_num_replicas_in_sync(a->strategy) };
-    if (photos_read_scale(s->network, &p) < 0 || photos_load(&p, &a->data) < 0) return -1;
+    TRY(rf_pretrained_image_scale(a->pretrained, &p.scale));
+    if (photos_load(&p, &a->data) < 0) return -1;
     for (uint32_t i = 0; i < a->data.classes; i++)
         example_print("%-20s %6llu images, weight %.3f\n", a->data.names[i], (unsigned long long)a->data.counts[i],
                       s->unweighted ? 1.0 : a->data.weights[i]);

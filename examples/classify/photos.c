@@ -2,42 +2,11 @@
 #include "photos.h"
 
 #include <ftw.h>
-#include <jansson.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <unistd.h>
 
 #include "../common/common.h"
-
-/* ---- what the network was trained with ---- */
-
-static int read_channels(const json_t *root, const char *name, float *values)
-{
-    const json_t *list = json_object_get(root, name);
-    for (size_t i = 0; i < 4 && i < json_array_size(list); i++) {
-        if (!json_is_number(json_array_get(list, i))) return -1;
-        values[i] = (float)json_number_value(json_array_get(list, i));
-    }
-    return 0;
-}
-
-int photos_read_scale(const char *directory, photos_params *params)
-{
-    char path[4096];
-    json_error_t error;
-    snprintf(path, sizeof(path), "%s/preprocessor_config.json", directory);
-    if (access(path, F_OK) != 0) return 0;
-    json_t *root = json_load_file(path, 0, &error);
-    const int result = !root || read_channels(root, "image_mean", params->mean) < 0 ||
-                               read_channels(root, "image_std", params->deviation) < 0
-                           ? -1
-                           : 0;
-    if (result < 0) fprintf(stderr, "%s: %s\n", path, root ? "image_mean and image_std are no numbers" : error.text);
-    json_decref(root);
-    return result;
-}
 
 /* ---- classes ---- */
 
@@ -90,9 +59,8 @@ static rf_result replace(rf_result r, rf_dataset **data, rf_dataset *const *next
 static rf_result prepare(const photos_params *p, bool training, rf_dataset **data)
 {
     rf_dataset *next = NULL;
-    rf_augment_params augment = { .flip = training };
-    memcpy(augment.mean, p->mean, sizeof(augment.mean));
-    memcpy(augment.deviation, p->deviation, sizeof(augment.deviation));
+    rf_augment_params augment = p->scale;
+    augment.flip = training;
     rf_result r = replace(rf_dataset_cache(*data, &next), data, &next);
     if (r >= 0 && training)
         r = replace(

@@ -19,14 +19,11 @@ typedef struct photos_params {
     const char *images, *tests; /* directories of classes; tests NULL: a part of the first */
     double test_part;           /* of the images, where there are no tests */
     rf_shape size;              /* [height, width, channels] */
-    float mean[4], deviation[4];
+    rf_augment_params scale;    /* for the network */
     uint64_t seed;
     uint32_t batch;
 } photos_params;
 
-/* Mean and deviation as preprocessor_config.json in the directory of a network says, which need not be there: then, and
- * where it has none, they are 0 and 1. */
-int photos_read_scale(const char *directory, photos_params *params);
 /* 0, or -1 after saying what failed; freed with photos_free() in any case. */
 int photos_load(const photos_params *params, photos *out);
 void photos_free(photos *p);

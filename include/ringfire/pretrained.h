@@ -12,6 +12,7 @@
 #define RINGFIRE_PRETRAINED_H
 
 #include <ringfire/common.h>
+#include <ringfire/dataset.h>
 #include <ringfire/model.h>
 #include <ringfire/strategy.h>
 #include <ringfire/train.h>
@@ -143,6 +144,16 @@ typedef struct rf_pretrained_params {
 RF_API RF_MUST_USE rf_result rf_pretrained_open(rf_strategy *strategy, const char *path,
                                                 const rf_pretrained_params *params,
                                                 rf_pretrained **out);
+/**
+ * How images become what a model of images was trained with, as `preprocessor_config.json` says:
+ * sets `mean` and `deviation` of its channels for rf_dataset_map_augment(), whose images are in [0,
+ * 1]. Where it is not there, or does not ask for it, they are 0 and 1. The chief of a job reads.
+ * Collective; blocking.
+ * @return RF_ERROR_UNSUPPORTED names a key whose value cannot be used; RF_ERROR_CORRUPT_DATA;
+ *   RF_ERROR_IO
+ */
+RF_API RF_MUST_USE rf_result rf_pretrained_image_scale(const rf_pretrained *pretrained,
+                                                       rf_augment_params *params);
 /** The model, owned by what was opened. NULL for NULL. */
 RF_API rf_model *rf_pretrained_model(const rf_pretrained *pretrained);
 /**

@@ -2,6 +2,7 @@
 /* Directories of the hub as models, and back. */
 #include <ringfire/pretrained.h>
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/params.h"
@@ -298,6 +299,67 @@ rf_result rf_pretrained_open(rf_strategy *strategy, const char *path, const rf_p
     else
         *out = p;
     return r;
+}
+
+/* ---- images ---- */
+
+/* (pixel * factor - mean) / deviation of a byte's value, as that of pixel / 255. */
+static rf_result read_scale(rf_pretrained_config *c, int64_t channels, rf_augment_params *out)
+{
+    char key[16];
+    const double factor = rf_pretrained_config_flag(c, "do_rescale", true)
+                              ? rf_pretrained_config_number(c, "rescale_factor", 1.0 / 255)
+                              : 1.0;
+    const bool normalizes = rf_pretrained_config_flag(c, "do_normalize", true);
+    if (!(factor > 0)) rf_pretrained_config_refuse(c, "rescale_factor", ", which is not positive");
+    for (int i = 0; i < channels && i < 4; i++) {
+        snprintf(key, sizeof(key), "image_mean.%d", i);
+        const double mean = normalizes ? rf_pretrained_config_number(c, key, 0.0) : 0.0;
+        snprintf(key, sizeof(key), "image_std.%d", i);
+        const double deviation = normalizes ? rf_pretrained_config_number(c, key, 1.0) : 1.0;
+        if (!(deviation > 0)) rf_pretrained_config_refuse(c, key, ", which is not positive");
+        out->mean[i] = (float)(mean / (255 * factor));
+        out->deviation[i] = (float)(deviation / (255 * factor));
+    }
+    return rf_pretrained_config_status(c);
+}
+
+static rf_result read_scale_file(const rf_pretrained *p, rf_augment_params *out)
+{
+    char *text = NULL, *path = rf_path_in(p->path, "preprocessor_config.json");
+    size_t size = 0;
+    rf_pretrained_config config = { 0 };
+    rf_result r = path ? rf_text_file_read(path, MOST_CONFIG, &text, &size) : RF_ERROR_OUT_OF_HOST_MEMORY;
+    const bool none = r == RF_ERROR_NOT_FOUND;
+    if (none)
+        r = rf_pretrained_config_parse(&config, path, "{}", 2);
+    else if (r >= 0)
+        r = rf_pretrained_config_parse(&config, path, text, size);
+    if (r >= 0) r = read_scale(&config, rf_model_input_shape(p->model, 0).dim[2], out);
+    rf_pretrained_config_clear(&config);
+    rf_free(text);
+    rf_free(path);
+    return r;
+}
+
+rf_result rf_pretrained_image_scale(const rf_pretrained *pretrained, rf_augment_params *params)
+{
+    RF_REQUIRE(pretrained, "rf_pretrained_image_scale: pretrained is NULL");
+    RF_REQUIRE(params, "rf_pretrained_image_scale: params is NULL");
+    RF_TRY(RF_PARAMS_CHECK(rf_augment_params, params));
+    RF_REQUIRE(rf_model_input_shape(pretrained->model, 0).rank == 3,
+               "rf_pretrained_image_scale: the model of '%s' takes no images", pretrained->path);
+    rf_strategy *strategy = pretrained->model->strategy;
+    rf_augment_params scale = *params;
+    memset(scale.mean, 0, sizeof(scale.mean));
+    memset(scale.deviation, 0, sizeof(scale.deviation));
+    rf_result r = RF_OK;
+    if (rf_strategy_is_chief(strategy)) r = read_scale_file(pretrained, &scale);
+    RF_TRY(rf_broadcast_result(strategy, r));
+    RF_TRY(rf_broadcast_bytes(strategy, "scale of images", scale.mean, sizeof(scale.mean)));
+    RF_TRY(rf_broadcast_bytes(strategy, "scale of images", scale.deviation, sizeof(scale.deviation)));
+    *params = scale;
+    return RF_OK;
 }
 
 rf_model *rf_pretrained_model(const rf_pretrained *pretrained)

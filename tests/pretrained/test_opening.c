@@ -439,6 +439,44 @@ static void check_kernel(rf_variable *variable, rf_shape tensor, float *values)
             }
 }
 
+/* ---- the scale of images ---- */
+
+static void check_scales(rf_pretrained *p, hub_directory *d)
+{
+    static const struct {
+        const char *text; /* NULL: no file */
+        float mean[2], deviation[2];
+        const char *message; /* of RF_ERROR_UNSUPPORTED */
+    } files[] = {
+        { NULL, { 0, 0 }, { 1, 1 }, NULL },
+        { "{\"size\":{\"height\":9},\"image_mean\":[0.5,0.25],\"image_std\":[0.5,2]}",
+          { 0.5f, 0.25f },
+          { 0.5f, 2 },
+          NULL },
+        { "{\"do_normalize\":false,\"image_mean\":[0.5]}", { 0, 0 }, { 1, 1 }, NULL },
+        { "{\"do_rescale\":false,\"image_mean\":[51],\"image_std\":[510]}", { 0.2f, 0 }, { 2, 1.0f / 255 }, NULL },
+        { "{\"image_std\":[0]}", { 0 }, { 0 }, "preprocessor_config.json': 'image_std.0' is 0, which is not positive" },
+        { "{\"image_mean\":[\"x\"]}", { 0 }, { 0 }, "'image_mean.0' is \"x\", not a number of f32" },
+        { "{\"rescale_factor\":-1}", { 0 }, { 0 }, "'rescale_factor' is -1, which is not positive" },
+    };
+    for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
+        rf_augment_params params = { .flip = true, .mean = { 7, 7, 7, 7 } };
+        if (files[i].text) scratch_write(in(d, "preprocessor_config.json"), files[i].text);
+        if (files[i].message) {
+            FAILS(rf_pretrained_image_scale(p, &params), RF_ERROR_UNSUPPORTED, files[i].message);
+            assert_true(params.mean[0] == 7);
+            continue;
+        }
+        OK(rf_pretrained_image_scale(p, &params));
+        assert_true(params.flip);
+        for (int k = 0; k < 2; k++) {
+            assert_float_equal(params.mean[k], files[i].mean[k], 1e-6);
+            assert_float_equal(params.deviation[k], files[i].deviation[k], 1e-6);
+        }
+        assert_true(params.mean[2] == 0 && params.deviation[2] == 0); /* images have two channels */
+    }
+}
+
 static void kernels(rf_strategy *strategy)
 {
     const rf_pretrained_architecture net = {
@@ -461,6 +499,7 @@ static void kernels(rf_strategy *strategy)
         check_kernel(rf_layer_variable(layer, "kernel"), kernel_shapes[i], values);
     }
     OK(rf_pretrained_save(p, in(&d, "same")));
+    check_scales(p, &d);
     rf_pretrained_destroy(&p);
     OK(rf_safetensors_read(in(&d, "same/model.safetensors"), &set));
     assert_int_equal(set.count, KERNELS);
@@ -582,6 +621,7 @@ static void frozen_layers(rf_strategy *strategy)
     make_gpt2(&d);
     write_config(&d, ",\"architectures\":[\"GPT2LMHeadModel\"],\"embd_pdrop\":0.0");
     OK(rf_pretrained_open(strategy, d.path, NULL, &p));
+    FAILS(rf_pretrained_image_scale(p, &(rf_augment_params){ .pad = 0 }), RF_ERROR_INVALID_ARGUMENT, "takes no images");
     rf_model *model = rf_pretrained_model(p);
     rf_layer *table = find_layer(model, "wte"), *norm = find_layer(model, "ln_f");
     rf_layer_set_trainable(table, false);

@@ -43,6 +43,8 @@ class Pretrained(unittest.TestCase):
         model = keras.models.from_pretrained(tiny)
         self.assertEqual(model.name, "tiny")
         ids = np.arange(18, dtype=np.int32).reshape(2, 9) % VOCABULARY
+        with self.assertRaisesRegex(ValueError, "takes no images"):
+            model.image_scale()
         before = model.predict(ids)
         self.assertEqual(before.shape, (2, 9, VOCABULARY))
         model.save_pretrained(self.folder / "same")

@@ -682,6 +682,13 @@ class Pretrained(_Loaded):
         self.adopt(pointer, None, self._directory)
         self.keep(*kept)
 
+    def image_scale(self) -> Tuple[Tuple[float, ...], Tuple[float, ...]]:
+        """Mean and deviation of each channel, of images in [0, 1], that
+        ``preprocessor_config.json`` asks for; else 0 and 1."""
+        params = ffi.new("rf_augment_params *")
+        check(lib.rf_pretrained_image_scale(self._directory.pointer, params))
+        return tuple(params.mean), tuple(params.deviation)
+
     def save_pretrained(self, directory: Path) -> None:
         """Writes a directory like the one that the model comes from, with its weights."""
         check(lib.rf_pretrained_save(self._directory.pointer, path_bytes(directory)))
