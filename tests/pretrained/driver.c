@@ -37,16 +37,29 @@ static rf_result open_strategy(const char *devices, rf_strategy **out)
     return rf_strategy_create_mirrored(&params, out);
 }
 
+static rf_array array_of(const session *s, const char *name)
+{
+    for (uint32_t i = 0; i < s->batch.count; i++)
+        if (strcmp(s->batch.items[i].name, name) == 0) return s->batch.items[i].array;
+    return (rf_array){ 0 };
+}
+
+static uint32_t image_size(const session *s)
+{
+    return (uint32_t)array_of(s, "pixel_values").shape.dim[1];
+}
+
 static rf_result open_model(session *s)
 {
     static const char *const names[] = { "none", "int8", "nf4", "q4_0" };
     static const char *const weights[] = { "*kernel", "*embeddings" };
     rf_quantize_params quantize = { .weights = weights };
-    const rf_pretrained_params params = { .quantize = &quantize };
-    if (!s->quantize) return rf_pretrained_open(s->strategy, path_of(s, "model"), NULL, &s->pretrained);
-    for (int i = 1; i < 4; i++)
+    const rf_pretrained_params params = { .image_size = image_size(s),
+                                          .synchronized_batch_norm = true,
+                                          .quantize = s->quantize ? &quantize : NULL };
+    for (int i = 1; s->quantize && i < 4; i++)
         if (strncmp(s->quantize, names[i], strlen(names[i])) == 0) quantize.kind = (rf_quantization)i;
-    if (strchr(s->quantize, '+')) quantize.num_weights = 2;
+    if (s->quantize && strchr(s->quantize, '+')) quantize.num_weights = 2;
     return rf_pretrained_open(s->strategy, path_of(s, "model"), &params, &s->pretrained);
 }
 
@@ -62,13 +75,6 @@ static void session_close(session *s)
     rf_pretrained_destroy(&s->pretrained);
     rf_array_set_free(&s->batch);
     rf_strategy_destroy(&s->strategy);
-}
-
-static rf_array array_of(const session *s, const char *name)
-{
-    for (uint32_t i = 0; i < s->batch.count; i++)
-        if (strcmp(s->batch.items[i].name, name) == 0) return s->batch.items[i].array;
-    return (rf_array){ 0 };
 }
 
 /* The whole batch as one element: the model's inputs and, of each output, the labels. */
@@ -156,7 +162,7 @@ static rf_result write_results(const session *s)
 /* The mean of a tensor over all but the batch. */
 static rf_tensor mean_of(rf_trace *t, rf_tensor x)
 {
-    const int32_t axes[] = { 1, 2 }, rank = rf_tensor_shape(t, x).rank;
+    const int32_t axes[] = { 1, 2, 3 }, rank = rf_tensor_shape(t, x).rank;
     return rank == 1 ? x : rf_reduce_mean(t, x, axes, (uint32_t)rank - 1, RF_DROP_DIMS);
 }
 
