@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The library's part of check_pretrained.py, as a program of a user: FOLDER has a directory of the hub, "model", and a
- * batch. Usage: driver results FOLDER | step FOLDER RATE | train FOLDER 1|2|workers | memory FOLDER */
+ * batch. Usage: driver results FOLDER | step FOLDER RATE | train FOLDER 1|2|workers | memory FOLDER. With the adapter
+ * of FOLDER/adapter: adapter FOLDER merge|tied | adapter-step FOLDER RATE | adapter-train FOLDER 1|2|workers */
 #include <ringfire/ringfire.h>
 
 #include <stdio.h>
@@ -90,7 +91,8 @@ static rf_result check_file(const session *s, const rf_dataset *data, const rf_n
     return r;
 }
 
-static rf_result write_results(const session *s)
+/* `check`: whether files of the library's own form give the same. */
+static rf_result write_results(const session *s, const char *file, bool check)
 {
     rf_dataset *data;
     rf_model *model = rf_pretrained_model(s->pretrained);
@@ -100,11 +102,26 @@ static rf_result write_results(const session *s)
     TRY(make_data(s, false, &data));
     rf_result r = rf_model_predict_many(model, data, arrays, outputs);
     for (uint32_t i = 0; i < outputs; i++) results[i] = (rf_named_array){ rf_model_output_name(model, i), arrays[i] };
-    if (r >= 0) r = rf_safetensors_write(path_of(s, "results.safetensors"), results, outputs);
-    if (r >= 0) r = check_file(s, data, results);
+    if (r >= 0) r = rf_safetensors_write(path_of(s, file), results, outputs);
+    if (r >= 0 && check) r = check_file(s, data, results);
     for (uint32_t i = 0; i < outputs; i++) rf_array_free(&arrays[i]);
     rf_dataset_destroy(&data);
-    TRY(r);
+    return r;
+}
+
+/* With the adapter, merged where `how` says so, and without it. */
+static rf_result write_adapted(const session *s, const char *how)
+{
+    rf_model *model = rf_pretrained_model(s->pretrained);
+    TRY(write_results(s, "results.safetensors", false));
+    TRY(rf_lora_save(model, "a", path_of(s, "saved")));
+    if (strcmp(how, "merge") == 0) {
+        TRY(rf_lora_merge(model, "a"));
+    } else if (rf_lora_merge(model, "a") != RF_ERROR_UNSUPPORTED) {
+        puts("a table that a head shares was merged");
+    }
+    TRY(write_results(s, "merged.safetensors", false));
+    TRY(rf_lora_unmerge(model));
     return rf_pretrained_save(s->pretrained, path_of(s, "same"));
 }
 
@@ -174,11 +191,18 @@ static rf_result run(session *s, const char *what, const char *argument)
         .kind = RF_OPTIMIZER_ADAMW, .learning_rate = 1e-3, .epsilon = 1e-6, .weight_decay = 0.05
     };
     if (strcmp(what, "memory") == 0) return measure_memory(s);
-    TRY(session_open(s, strcmp(what, "train") == 0 ? argument : "1"));
-    if (strcmp(what, "results") == 0) return write_results(s);
-    if (strcmp(what, "train") == 0) return train(s, &adamw, STEPS, true);
+    const bool adapts = strncmp(what, "adapter", 7) == 0, trains = strstr(what, "train") != NULL;
+    TRY(session_open(s, trains ? argument : "1"));
+    if (adapts) TRY(rf_lora_load(rf_pretrained_model(s->pretrained), "a", path_of(s, "adapter")));
+    if (strcmp(what, "adapter") == 0) return write_adapted(s, argument);
+    if (trains) return train(s, &adamw, STEPS, true);
+    if (strcmp(what, "results") == 0) {
+        TRY(write_results(s, "results.safetensors", true));
+        return rf_pretrained_save(s->pretrained, path_of(s, "same"));
+    }
     TRY(train(s, &descent, 1, false));
-    return rf_pretrained_save(s->pretrained, path_of(s, "step"));
+    return adapts ? rf_lora_save(rf_pretrained_model(s->pretrained), "a", path_of(s, "step"))
+                  : rf_pretrained_save(s->pretrained, path_of(s, "step"));
 }
 
 int main(int argc, char **argv)
