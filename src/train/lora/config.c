@@ -46,7 +46,7 @@ static json_t *text_or_null(const char *text)
 }
 
 /* Whole numbers as PEFT writes them. */
-static json_t *number(float value)
+static json_t *number_or_real(float value)
 {
     return value == floorf(value) && fabsf(value) < 1e9f ? json_integer((json_int_t)value) : json_real((double)value);
 }
@@ -69,7 +69,7 @@ static rf_result fill_config(json_t *root, const rf_lora_config *config, const r
     RF_TRY(rf_json_set(root, "fan_in_fan_out", json_boolean(d->fan_in_fan_out)));
     RF_TRY(rf_json_set(root, "inference_mode", json_true()));
     RF_TRY(rf_json_set(root, "init_lora_weights", json_true()));
-    RF_TRY(rf_json_set(root, "lora_alpha", number(config->alpha)));
+    RF_TRY(rf_json_set(root, "lora_alpha", number_or_real(config->alpha)));
     RF_TRY(rf_json_set(root, "lora_dropout", json_real(config->dropout)));
     RF_TRY(rf_json_set(root, "megatron_core", json_string("megatron.core")));
     RF_TRY(rf_json_set(root, "peft_type", json_string("LORA")));

@@ -9,7 +9,7 @@
  * whole names. Borrowed from the modules, each once; `names` has room for one a module. */
 uint32_t rf_lora_target_names(const rf_lora_modules *modules, const bool *chosen, const char **names);
 
-/* What the file says beside the adapter's numbers. */
+/* All that the file says beside the adapter's numbers. */
 typedef struct rf_lora_description {
     const char *const *targets;
     uint32_t num_targets;

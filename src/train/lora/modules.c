@@ -88,7 +88,7 @@ static char *variable_name(const rf_model *model, const rf_layer *layer, const r
     return rf_strdup(name ? name : rf_variable_name(product->weight));
 }
 
-/* What the files call a product's module; without a name where they have none. */
+/* The name that the files have for a product's module; none where they have no such module. */
 static rf_result place_of(const rf_model *model, const rf_layer *layer, const rf_product *product, rf_weight_place *out)
 {
     *out = (rf_weight_place){ .transposed = true };

@@ -125,7 +125,7 @@ static void drop_variable(const rf_lora_set *set, rf_variable **variable)
     rf_variable_destroy(variable);
 }
 
-static void thaw(rf_lora_set *set)
+static void frozen_restore(rf_lora_set *set)
 {
     for (uint32_t i = 0; i < set->frozen.count; i++) {
         const rf_lora_frozen *f = &set->frozen.items[i];
@@ -164,7 +164,7 @@ void rf_lora_remove(rf_lora_set *set, rf_lora_adapter *adapter)
     rf_free(adapter);
     if (set->adapters.count > 0) return;
     set->model->adapted = false;
-    thaw(set);
+    frozen_restore(set);
     forget_originals(set);
 }
 

@@ -13,7 +13,7 @@ typedef struct rf_lora_config {
     float alpha, dropout;
     bool rank_stabilized, weight_decomposed;
 } rf_lora_config;
-/* What a module gets: of several parts all have the first matrix of the first one. */
+/* The matrices of a module: of several parts all have the first matrix of the first one. */
 typedef struct rf_lora_item {
     uint32_t module;
     rf_adapter parts[RF_LORA_MOST_PARTS];
@@ -25,7 +25,7 @@ typedef struct rf_lora_adapter {
     uint32_t num_items;
     bool merged;
 } rf_lora_adapter;
-/* What a layer or a variable was before there were adapters. */
+/* Whether a layer or a variable was frozen before there were adapters. */
 typedef struct rf_lora_frozen {
     rf_layer *layer;
     rf_variable *variable;
