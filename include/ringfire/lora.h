@@ -22,9 +22,9 @@ extern "C" {
 
 /** An adapter. NULL or zeroed: as PEFT has it, on all dense layers but the last one. */
 typedef struct rf_lora_params {
-    uint32_t rank;        /**< columns of the first matrix, at most 65,536. 0: 8 */
-    float alpha;          /**< what an adapter adds is scaled by alpha / rank. 0: 8 */
-    float dropout;        /**< rate in [0, 1) of rf_dropout() on what an adapter gets, in training */
+    uint32_t rank; /**< columns of the first matrix, at most 65,536. 0: 8 */
+    float alpha;   /**< what an adapter adds is scaled by alpha / rank. 0: 8 */
+    float dropout; /**< rate in [0, 1) of rf_dropout() on what an adapter gets, in training */
     bool rank_stabilized; /**< scaled by alpha / sqrt(rank) (rsLoRA, Kalajdzievski 2023) */
     /** A length of each column of the weights is trained beside their direction (DoRA, Liu et al.
      * 2024); the norm of a column takes no gradient. */
@@ -55,7 +55,7 @@ RF_API const char *rf_lora_module_name(rf_model *model, uint32_t index);
  * as the model has adapters: they take no gradient, have no optimizer's slots and are not
  * exchanged, and checkpoints of the model hold its adapters and what is trained alone. The first
  * matrix begins with random values, and the second one with zeros; so the model computes what it
- * did before. Of an embedding it is the other way round, as in PEFT. Blocking.
+ * did before. The matrices of an embedding begin the other way round, as in PEFT. Blocking.
  * @param model built; layers of models that it calls are its own here
  * @param name letters, digits, "_" and "-"; for messages and the other functions; copied
  * @return RF_ERROR_INVALID_ARGUMENT for a target that no module is of, which the message names, for

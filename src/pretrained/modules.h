@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of a model call its modules, for adapters: the table of names read backwards. */
+/* Names that the files of a model have for its modules, for adapters: the table of names read backwards. */
 #ifndef RF_PRETRAINED_MODULES_H
 #define RF_PRETRAINED_MODULES_H
 

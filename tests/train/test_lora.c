@@ -63,7 +63,7 @@ static rf_dataset *make_data(app *a)
     return data;
 }
 
-static void open_app(rf_strategy *strategy, app *a)
+static void app_open(rf_strategy *strategy, app *a)
 {
     memset(a, 0, sizeof(*a));
     a->data = make_data(a);
@@ -72,11 +72,11 @@ static void open_app(rf_strategy *strategy, app *a)
                            &a->optimizer));
 }
 
-static void close_app(app *a)
+static void app_close(app *a)
 {
-    rf_model_destroy(&a->model);
-    rf_optimizer_destroy(&a->optimizer);
     rf_dataset_destroy(&a->data);
+    rf_optimizer_destroy(&a->optimizer);
+    rf_model_destroy(&a->model);
 }
 
 static double train(app *a, uint32_t epochs)
@@ -211,7 +211,7 @@ static void base_is_frozen(rf_strategy *strategy)
 {
     app a;
     uint64_t before[NUM_FROZEN];
-    open_app(strategy, &a);
+    app_open(strategy, &a);
     const logits plain = predict(&a);
     OK(rf_lora_attach(a.model, "task", &all_modules));
     const logits begun = predict(&a);
@@ -230,7 +230,7 @@ static void base_is_frozen(rf_strategy *strategy)
     assert_int_equal(rf_model_variables(a.model).count, 15);
     assert_true(rf_layer_trainable(rf_model_find_layer(a.model, "head")));
     assert_true(train(&a, 1) > 0);
-    close_app(&a);
+    app_close(&a);
 }
 TEST_ON_ALL(base_is_frozen)
 
@@ -238,7 +238,7 @@ TEST_ON_ALL(base_is_frozen)
 static void adapters_are_switched(rf_strategy *strategy)
 {
     app a;
-    open_app(strategy, &a);
+    app_open(strategy, &a);
     OK(rf_lora_attach(a.model, "one", &all_modules));
     (void)train(&a, 5);
     const logits one = predict(&a);
@@ -256,7 +256,7 @@ static void adapters_are_switched(rf_strategy *strategy)
     assert_true(same(&two, &back));
     assert_int_equal(rf_lora_num_adapters(a.model), 2);
     assert_string_equal(rf_lora_adapter_name(a.model, 1), "two");
-    close_app(&a);
+    app_close(&a);
 }
 TEST_ON_ONE(adapters_are_switched)
 
@@ -267,7 +267,7 @@ static void merges(rf_strategy *strategy)
     app a;
     uint64_t before[NUM_FROZEN];
     const rf_lora_params decomposed = { .rank = 2, .weight_decomposed = true, .targets = everything, .num_targets = 1 };
-    open_app(strategy, &a);
+    app_open(strategy, &a);
     for (int i = 0; i < NUM_FROZEN; i++) before[i] = hash_of(a.model, frozen[i][0], frozen[i][1]);
     OK(rf_lora_attach(a.model, "plain", &all_modules));
     (void)train(&a, 5);
@@ -292,7 +292,7 @@ static void merges(rf_strategy *strategy)
     OK(rf_lora_set_active(a.model, "dora"));
     const logits back = predict(&a);
     assert_true(same(&dora, &back));
-    close_app(&a);
+    app_close(&a);
 }
 TEST_ON_ALL(merges)
 
@@ -313,7 +313,7 @@ static void files_hold_the_adapter(rf_strategy *strategy)
 {
     app a;
     rf_array_set set;
-    open_app(strategy, &a);
+    app_open(strategy, &a);
     write_adapter(&a);
     const logits trained = predict(&a);
     OK(rf_safetensors_read(in_folder("adapter/adapter_model.safetensors"), &set));
@@ -324,7 +324,7 @@ static void files_hold_the_adapter(rf_strategy *strategy)
     assert_string_equal(rf_lora_active(a.model), "again");
     const logits loaded = predict(&a);
     assert_true(same(&trained, &loaded));
-    close_app(&a);
+    app_close(&a);
 }
 TEST_ON_ONE(files_hold_the_adapter)
 TEST_ON_TWO(files_hold_the_adapter)
@@ -387,7 +387,7 @@ static void wrong_files(rf_strategy *strategy)
         { "[]", "configuration", RF_ERROR_CORRUPT_DATA },
     };
     app a;
-    open_app(strategy, &a);
+    app_open(strategy, &a);
     write_adapter(&a);
     const logits before = predict(&a);
     FAILS(rf_lora_load(a.model, "other", in_folder("nowhere")), RF_ERROR_NOT_FOUND, "adapter_config.json");
@@ -408,7 +408,7 @@ static void wrong_files(rf_strategy *strategy)
     OK(rf_lora_set_active(a.model, "task"));
     const logits after = predict(&a);
     assert_true(same(&before, &after));
-    close_app(&a);
+    app_close(&a);
 }
 TEST_ON_ONE(wrong_files)
 
@@ -419,7 +419,7 @@ static void checkpoints_hold_the_adapter(rf_strategy *strategy)
     app a;
     rf_checkpoint *checkpoint;
     rf_archive *archive;
-    open_app(strategy, &a);
+    app_open(strategy, &a);
     OK(rf_lora_attach(a.model, "task", &all_modules));
     (void)train(&a, 3);
     const logits saved = predict(&a);
@@ -440,7 +440,7 @@ static void checkpoints_hold_the_adapter(rf_strategy *strategy)
     const logits merged = predict(&a);
     expect_close(&saved, &merged);
     rf_checkpoint_destroy(&checkpoint);
-    close_app(&a);
+    app_close(&a);
 }
 TEST_ON_ONE(checkpoints_hold_the_adapter)
 

@@ -112,7 +112,7 @@ static rf_tensor add_bias(rf_trace *t, const rf_layer *layer, int projection, rf
 }
 
 /* x [n, s, features] by the kernel as a matrix, with its bias. */
-static rf_tensor multiply(rf_trace *t, const rf_layer *layer, int projection, rf_tensor x, rf_mode mode)
+static rf_tensor projection_multiply(rf_trace *t, const rf_layer *layer, int projection, rf_tensor x, rf_mode mode)
 {
     rf_variable *kernel = variable_of(layer, projection, false);
     const rf_shape is = rf_variable_shape(kernel);
@@ -128,7 +128,7 @@ static rf_tensor projection_apply(rf_trace *t, const rf_layer *layer, int projec
 {
     static const int32_t heads_first[] = { 0, 2, 1, 3 };
     const int64_t heads = heads_of(layer, projection), width = width_of(layer, projection);
-    const rf_tensor y = multiply(t, layer, projection, x, mode);
+    const rf_tensor y = projection_multiply(t, layer, projection, x, mode);
     const rf_size sizes[4] = { rf_size_of(x, 0, 1), rf_size_of(x, 1, 1), rf_size_fixed(heads), rf_size_fixed(width) };
     rf_tensor heads_apart = rf_regroup(t, y, sizes, 4);
     if (layer->u.attention.norm_epsilon != 0.0f && projection <= KEY)
@@ -275,7 +275,7 @@ static void attention_apply(rf_trace *t, const rf_layer *layer, const rf_layer_a
     const int64_t width = (int64_t)layer->u.attention.num_heads * layer->u.attention.value_dim;
     const rf_size sizes[3] = { rf_size_of(p->in[0], 0, 1), rf_size_of(p->in[0], 1, 1), rf_size_fixed(width) };
     const rf_tensor joined = rf_regroup(t, rf_transpose(t, y, steps_first), sizes, 3);
-    out[0] = multiply(t, layer, OUTPUT, joined, p->mode);
+    out[0] = projection_multiply(t, layer, OUTPUT, joined, p->mode);
     for (uint32_t i = 1; i < num_out; i++) out[i] = pair[i - 1];
 }
 

@@ -73,8 +73,8 @@ static rf_tensor whole_weight(rf_trace *t, const rf_product *p, const rf_adapter
     return rf_add(t, weight, scale_by(t, delta, a->scale));
 }
 
-/* What each column is scaled by: its magnitude over the length that it has, which takes no gradient (section 4.3 of Liu
- * et al. 2024). */
+/* The factor of each column: its magnitude over the length that it has, which takes no gradient (section 4.3 of Liu et
+ * al. 2024). */
 static rf_tensor column_scales(rf_trace *t, const rf_layer *layer, const rf_product *p, const rf_adapter *a)
 {
     static const int32_t rows[] = { 0 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Products of an activation and a weight: the one place where layers multiply what they get by what they learn. What
- * the weight makes, and what an adapter adds to it, are steps of their own. */
+/* Products of an activation and a weight: the one place where layers multiply what they get by what they learn. The
+ * product of the weight, and the part that an adapter adds to it, are steps of their own. */
 #ifndef RF_TRAIN_LAYERS_PRODUCT_H
 #define RF_TRAIN_LAYERS_PRODUCT_H
 

@@ -134,7 +134,7 @@ void rf_model_untrack(rf_model *model, uint32_t num_tracked, uint32_t num_callee
 void rf_model_forget(rf_model *model, const rf_variable *variable);
 /* Whether a checkpoint holds it: of a model with adapters, these and what is trained alone. */
 bool rf_model_keeps(const rf_model *model, const rf_model_variable *variable);
-/* What is traced of the model is of other layers than it has now: predict traces it anew, and it has to be compiled. */
+/* The model has other layers than in what was traced of it: predict traces it anew, and it has to be compiled. */
 void rf_model_forget_traces(rf_model *model);
 /* Within a call of the model by a trace: variables and models that are used become the model's, and those of all models
  * whose calls are under way. */
