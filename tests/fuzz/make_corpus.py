@@ -52,8 +52,9 @@ def safetensors():
 
 def lora():
     config = {"peft_type": "LORA", "task_type": "CAUSAL_LM", "r": 4, "lora_alpha": 8,
-              "bias": "none", "lora_dropout": 0.1, "target_modules": ["q_proj"], "modules_to_save": None,
-              "rank_pattern": {}, "init_lora_weights": True, "use_rslora": True, "use_dora": False}
+              "bias": "none", "lora_dropout": 0.1, "target_modules": ["q_proj"],
+              "modules_to_save": None, "rank_pattern": {}, "init_lora_weights": True,
+              "use_rslora": True, "use_dora": False}
     seed("lora", "config", "\0" + compact(config))
     for name, change in ("pissa", {"init_lora_weights": "pissa"}), ("huge", {"r": 2**40}), (
             "kind", {"peft_type": "IA3"}), ("pattern", {"rank_pattern": {"a": 2}}), (

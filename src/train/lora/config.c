@@ -126,10 +126,12 @@ static rf_result check_keys(json_t *root)
     json_t *value;
     json_object_foreach(root, name, value)
     {
+        char shown[64];
         if (says_nothing(value) || is_one_of(name, ignored, sizeof(ignored) / sizeof(ignored[0])) ||
             is_one_of(name, known, sizeof(known) / sizeof(known[0])))
             continue;
-        return RF_FAIL(RF_ERROR_UNSUPPORTED, "'%.60s' asks for something that adapters do not have here", name);
+        return RF_FAIL(RF_ERROR_UNSUPPORTED, "'%s' asks for something that adapters do not have here",
+                       rf_error_show(name, shown, sizeof(shown)));
     }
     return RF_OK;
 }
@@ -139,9 +141,10 @@ static rf_result check_text(const json_t *root, const char *name, const char *wa
 {
     const json_t *value = json_object_get(root, name);
     const char *text = json_string_value(value);
+    char shown[48];
     if (!value || (text && strcmp(text, wanted) == 0)) return RF_OK;
-    return RF_FAIL(RF_ERROR_UNSUPPORTED, "'%s' is '%.40s'; only '%s' can be read", name, text ? text : "no text",
-                   wanted);
+    return RF_FAIL(RF_ERROR_UNSUPPORTED, "'%s' is '%s'; only '%s' can be read", name,
+                   rf_error_show(text ? text : "no text", shown, sizeof(shown)), wanted);
 }
 
 /* Other ways to begin change the weights of the base. */

@@ -118,6 +118,13 @@ static bool find_place(const rf_lora_modules *modules, const char *name, uint32_
     return false;
 }
 
+static rf_result no_place(const rf_lora_modules *modules, const char *name)
+{
+    char shown[200];
+    return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "tensor '%s' has no place in the model; a module of it is '" PREFIX "%s'",
+                   rf_error_show(name, shown, sizeof(shown)), modules->count > 0 ? modules->items[0].name : "");
+}
+
 static rf_result check_tensor(const rf_lora_module *module, rf_lora_tensor kind, const rf_lora_config *config,
                               const rf_named_array *tensor)
 {
@@ -155,10 +162,7 @@ rf_result rf_lora_tensors_match(const rf_lora_modules *modules, const rf_lora_co
     for (uint32_t i = 0; i < set->count; i++) {
         const rf_named_array *tensor = &set->items[i];
         uint32_t place;
-        if (!find_place(modules, tensor->name, &place))
-            return RF_FAIL(RF_ERROR_INVALID_ARGUMENT,
-                           "tensor '%.200s' has no place in the model; a module of it is '" PREFIX "%s'", tensor->name,
-                           modules->count > 0 ? modules->items[0].name : "");
+        if (!find_place(modules, tensor->name, &place)) return no_place(modules, tensor->name);
         const uint32_t module = place / RF_LORA_NUM_TENSORS, kind = place % RF_LORA_NUM_TENSORS;
         RF_TRY(check_tensor(&modules->items[module], (rf_lora_tensor)kind, config, tensor));
         found[place] = tensor;
