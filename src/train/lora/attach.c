@@ -177,9 +177,16 @@ static rf_result freeze_all(rf_lora_set *set)
     rf_model *model = set->model;
     for (uint32_t i = 0; i < rf_model_num_all_layers(model); i++)
         RF_TRY(freeze_one(set, rf_model_any_layer(model, i), NULL));
-    for (uint32_t i = 0; i < model->tracked.count; i++) RF_TRY(freeze_one(set, NULL, model->tracked.items[i].variable));
-    model->adapted = true;
-    return RF_OK;
+    rf_variable **variables = RF_NEW_ARRAY(rf_variable *, model->tracked.count);
+    rf_result r = variables ? RF_OK : RF_ERROR_OUT_OF_HOST_MEMORY;
+    for (uint32_t i = 0; r >= 0 && i < model->tracked.count; i++) {
+        variables[i] = model->tracked.items[i].variable;
+        r = freeze_one(set, NULL, variables[i]);
+    }
+    if (r >= 0) r = rf_variables_set_aside(model->strategy, variables, model->tracked.count);
+    rf_free(variables);
+    model->adapted = r >= 0;
+    return r;
 }
 
 /* ---- attaching ---- */
