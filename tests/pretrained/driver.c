@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The library's part of check_pretrained.py, as a program of a user: FOLDER has a directory of the hub, "model", and a
  * batch. Usage: driver results FOLDER | step FOLDER RATE | train FOLDER 1|2|workers | memory FOLDER. With the adapter
- * of FOLDER/adapter: adapter FOLDER merge|tied | adapter-step FOLDER RATE | adapter-train FOLDER 1|2|workers */
+ * of FOLDER/adapter: adapter FOLDER merge|tied | adapter-step FOLDER RATE | adapter-train FOLDER 1|2|workers.
+ * Milliseconds of a step with a new adapter, and the process's memory: adapter-time FOLDER RANK */
 #include <ringfire/ringfire.h>
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "../support/clock.h"
 #include "../support/try.h"
 
 enum { STEPS = 20 };
@@ -144,6 +146,7 @@ static rf_result write_adapted(const session *s, const char *how)
 {
     rf_model *model = rf_pretrained_model(s->pretrained);
     TRY(write_results(s, "results.safetensors", false));
+    TRY(check_texts(s));
     TRY(rf_lora_save(model, "a", path_of(s, "saved")));
     if (strcmp(how, "merge") == 0) {
         TRY(rf_lora_merge(model, "a"));
@@ -214,6 +217,37 @@ static rf_result measure_memory(session *s)
     return RF_OK;
 }
 
+static rf_result fit_again(const session *s, uint32_t steps)
+{
+    rf_dataset *data;
+    TRY(make_data(s, true, &data));
+    const rf_fit_params params = { .data = data, .epochs = steps };
+    const rf_result r = rf_model_fit(rf_pretrained_model(s->pretrained), &params, NULL);
+    rf_dataset_destroy(&data);
+    return r;
+}
+
+/* The fastest of three fits of five steps, once two have been made. */
+static rf_result measure_step(session *s, const char *rank)
+{
+    static const char *const targets[] = { "c_attn" };
+    enum { FITS = 3, TIMED = 5 };
+    const rf_optimizer_params adamw = { .kind = RF_OPTIMIZER_ADAMW, .learning_rate = 1e-4 };
+    const rf_lora_params lora = { .rank = (uint32_t)atoi(rank), .targets = targets, .num_targets = 1 };
+    double fastest = 0;
+    TRY(session_open(s, "1"));
+    TRY(rf_lora_attach(rf_pretrained_model(s->pretrained), "a", &lora));
+    TRY(train(s, &adamw, 2, false));
+    for (int i = 0; i < FITS; i++) {
+        const double begin = seconds_now();
+        TRY(fit_again(s, TIMED));
+        const double step = 1000 * (seconds_now() - begin) / TIMED;
+        if (i == 0 || step < fastest) fastest = step;
+    }
+    printf("%.3f %ld\n", fastest, read_status("VmHWM"));
+    return RF_OK;
+}
+
 static rf_result run(session *s, const char *what, const char *argument)
 {
     const rf_optimizer_params descent = { .kind = RF_OPTIMIZER_SGD, .learning_rate = argument ? atof(argument) : 0 };
@@ -221,6 +255,7 @@ static rf_result run(session *s, const char *what, const char *argument)
         .kind = RF_OPTIMIZER_ADAMW, .learning_rate = 1e-3, .epsilon = 1e-6, .weight_decay = 0.05
     };
     if (strcmp(what, "memory") == 0) return measure_memory(s);
+    if (strcmp(what, "adapter-time") == 0) return measure_step(s, argument);
     const bool adapts = strncmp(what, "adapter", 7) == 0, trains = strstr(what, "train") != NULL;
     TRY(session_open(s, trains ? argument : "1"));
     if (adapts) TRY(rf_lora_load(rf_pretrained_model(s->pretrained), "a", path_of(s, "adapter")));

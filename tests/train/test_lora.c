@@ -3,7 +3,10 @@
 #include <ringfire/interchange.h>
 #include <ringfire/lora.h>
 
+#include <unistd.h>
+
 #include "../support/strategies.h"
+#include "../support/try.h"
 #include "base/platform.h"
 #include "replica/store/variables.h"
 #include "replica/update/updater.h"
@@ -63,13 +66,18 @@ static rf_dataset *make_data(app *a)
     return data;
 }
 
-static void app_open(rf_strategy *strategy, app *a)
+static void app_open_with(rf_strategy *strategy, rf_model *model, app *a)
 {
     memset(a, 0, sizeof(*a));
     a->data = make_data(a);
-    a->model = make_model(strategy);
+    a->model = model;
     OK(rf_optimizer_create(strategy, &(rf_optimizer_params){ .kind = RF_OPTIMIZER_ADAMW, .learning_rate = 0.05 },
                            &a->optimizer));
+}
+
+static void app_open(rf_strategy *strategy, app *a)
+{
+    app_open_with(strategy, make_model(strategy), a);
 }
 
 static void app_close(app *a)
@@ -234,6 +242,115 @@ static void base_is_frozen(rf_strategy *strategy)
 }
 TEST_ON_ALL(base_is_frozen)
 
+enum { ROWS = 2000, COLUMNS = 32, TABLE = ROWS * COLUMNS };
+
+static rf_model *make_large_model(rf_strategy *strategy)
+{
+    rf_layer *layers[3];
+    rf_model *model;
+    OK(rf_layer_embedding(&(rf_embedding_params){ .input_dim = ROWS, .output_dim = COLUMNS, .name = "words" },
+                          &layers[0]));
+    OK(rf_layer_global_avg_pool1d(&layers[1]));
+    OK(rf_layer_dense(&(rf_dense_params){ .units = CLASSES, .name = "head" }, &layers[2]));
+    OK(rf_model_create_sequential(strategy, layers, 3, NULL, &model));
+    OK(rf_model_build_for(model, RF_I32, RF_SHAPE(STEPS)));
+    return model;
+}
+
+/* Room for gradients is that of adapters; a base that is trained again gets room, and one that was trained keeps it. */
+static void base_takes_no_room(rf_strategy *strategy)
+{
+    static const char *const head[] = { "head" };
+    static float table[TABLE], again[TABLE];
+    const rf_lora_params params = { .rank = 2, .targets = head, .num_targets = 1 };
+    const rf_store *store = &strategy->store.trainable;
+    app a;
+    app_open_with(strategy, make_large_model(strategy), &a);
+    rf_variable *words = rf_layer_variable(rf_model_find_layer(a.model, "words"), "embeddings");
+    const logits plain = predict(&a);
+    OK(rf_variable_read(words, table));
+    OK(rf_lora_attach(a.model, "task", &params));
+    (void)train(&a, 3);
+    assert_in_range(store->values.capacity, 1, TABLE / 2);
+    assert_in_range(strategy->store.gradients.capacity, 1, TABLE / 2);
+    assert_in_range(a.optimizer->updater->variables.count, 2, 2);
+    OK(rf_variable_read(words, again));
+    assert_memory_equal(table, again, sizeof(table));
+    OK(rf_lora_detach(a.model, "task"));
+    const logits without = predict(&a);
+    assert_true(same(&plain, &without));
+
+    (void)train(&a, 1);
+    assert_in_range(strategy->store.gradients.capacity, TABLE, 2 * TABLE);
+    assert_int_equal(strategy->store.aside.values.capacity, 0);
+    OK(rf_variable_read(words, again));
+    assert_memory_not_equal(table, again, sizeof(table));
+    OK(rf_lora_attach(a.model, "task", &params));
+    const logits before = predict(&a);
+    (void)train(&a, 3);
+    assert_in_range(store->values.capacity, TABLE, 2 * TABLE);
+    OK(rf_lora_set_active(a.model, NULL));
+    const logits after = predict(&a);
+    assert_true(same(&before, &after));
+    app_close(&a);
+}
+TEST_ON_ALL(base_takes_no_room)
+
+/* ---- dropout ---- */
+
+enum { UNITS = 4, EXAMPLES = 64 };
+
+static rf_result apply_model(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *user)
+{
+    out[0] = rf_model_call(t, user, in[0], RF_TRAINING);
+    return rf_trace_status(t);
+}
+
+static void assign_identity(rf_variable *variable)
+{
+    float values[UNITS * UNITS] = { 0 };
+    for (int i = 0; i < UNITS; i++) values[i * UNITS + i] = 1;
+    OK(rf_variable_assign(variable, values));
+}
+
+/* x W + dropped(x) A B, where all matrices are the identity: elements are x where they were dropped, else 3 x. */
+static void base_sees_what_is_dropped(rf_strategy *strategy)
+{
+    static const char *const target[] = { "body" };
+    static float x[EXAMPLES * UNITS];
+    rf_layer *layer;
+    rf_model *model;
+    rf_function *function;
+    rf_per_replica *result;
+    rf_array out;
+    uint32_t dropped = 0, seed = 5;
+    for (int i = 0; i < EXAMPLES * UNITS; i++) x[i] = 2 + noise(&seed);
+    OK(rf_layer_dense(&(rf_dense_params){ .units = UNITS, .no_bias = true, .name = "body" }, &layer));
+    OK(rf_model_create_sequential(strategy, &layer, 1, &RF_SHAPE(UNITS), &model));
+    OK(rf_lora_attach(
+        model, "a",
+        &(rf_lora_params){ .rank = UNITS, .alpha = UNITS, .dropout = 0.5f, .targets = target, .num_targets = 1 }));
+    assign_identity(rf_layer_variable(layer, "kernel"));
+    for (uint32_t i = 0; i < 2; i++) assign_identity(rf_model_variables(model).items[i]);
+    OK(rf_function_create(
+        strategy, &(rf_function_params){ .step = apply_model, .user = model, .num_outputs = 1, .training = true },
+        &function));
+    const rf_element batch = { .num_components = 1, .component = { array_f32(RF_SHAPE(EXAMPLES, UNITS), x) } };
+    OK(rf_strategy_run(strategy, function, &batch, &result));
+    OK(rf_strategy_gather(strategy, result, &out));
+    for (int i = 0; i < EXAMPLES * UNITS; i++) {
+        const float y = ((const float *)out.data)[i];
+        const bool is_dropped = fabsf(y - x[i]) < 1e-5f;
+        assert_float_equal(y, is_dropped ? x[i] : 3 * x[i], 1e-5);
+        dropped += is_dropped;
+    }
+    assert_in_range(dropped, EXAMPLES * UNITS / 3, EXAMPLES * UNITS * 2 / 3);
+    rf_array_free(&out);
+    rf_function_destroy(&function);
+    rf_model_destroy(&model);
+}
+TEST_ON_ONE(base_sees_what_is_dropped)
+
 /* Each is as it was, whichever was trained meanwhile. */
 static void adapters_are_switched(rf_strategy *strategy)
 {
@@ -329,6 +446,91 @@ static void files_hold_the_adapter(rf_strategy *strategy)
 TEST_ON_ONE(files_hold_the_adapter)
 TEST_ON_TWO(files_hold_the_adapter)
 
+/* In the directory of adapters that are wrong, or made here. */
+static void write_config(const char *text)
+{
+    char path[256];
+    snprintf(path, sizeof(path), "%s", in_folder("other/adapter_config.json"));
+    scratch_write(path, text);
+}
+
+enum { HIGH = 3, WIDE = 2, IN = 3, OUT = 4, RANK = 2, KERNEL = HIGH * WIDE * IN * OUT, IMAGE = 6 * 5 * IN };
+
+/* PEFT's own arithmetic: the two convolutions are one whose kernel [out, in, h, w] is B [out, rank] A [rank, in, h, w],
+ * and `lengths` NULL, or those of its parts for each output. */
+static void merge_kernel(float *kernel, const float *a, const float *b, float scale, const float *lengths)
+{
+    for (int o = 0; o < OUT; o++) {
+        double sum = 0;
+        for (int i = 0; i < HIGH * WIDE * IN; i++) {
+            const int at = i % IN * HIGH * WIDE + i / IN;
+            float *element = &kernel[i * OUT + o];
+            for (int k = 0; k < RANK; k++) *element += scale * b[o * RANK + k] * a[k * HIGH * WIDE * IN + at];
+            sum += (double)*element * (double)*element;
+        }
+        for (int i = 0; lengths && i < HIGH * WIDE * IN; i++) kernel[i * OUT + o] *= lengths[o] / (float)sqrt(sum);
+    }
+}
+
+static void predict_images(rf_model *model, const rf_dataset *data, float *out)
+{
+    rf_array result;
+    OK(rf_model_predict(model, data, &result));
+    assert_int_equal(rf_shape_count(result.shape), 2 * 3 * 5 * OUT);
+    memcpy(out, result.data, 2 * 3 * 5 * OUT * sizeof(float));
+    rf_array_free(&result);
+}
+
+static void check_convolution(rf_strategy *strategy, bool decomposed)
+{
+    static float images[2 * IMAGE], a[RANK * HIGH * WIDE * IN], b[OUT * RANK], lengths[OUT] = { 1, 2, 0.5f, 3 };
+    float kernel[KERNEL], adapted[2 * 3 * 5 * OUT], merged[2 * 3 * 5 * OUT];
+    const rf_named_array tensors[] = {
+        { "base_model.model.conv.lora_A.weight", array_f32(RF_SHAPE(RANK, IN, HIGH, WIDE), a) },
+        { "base_model.model.conv.lora_B.weight", array_f32(RF_SHAPE(OUT, RANK, 1, 1), b) },
+        { "base_model.model.conv.lora_magnitude_vector", array_f32(RF_SHAPE(1, OUT, 1, 1), lengths) }
+    };
+    const rf_array rows = array_f32(RF_SHAPE(2, 6, 5, IN), images);
+    uint32_t seed = 8;
+    rf_layer *layer;
+    rf_model *model;
+    rf_dataset *examples, *data;
+    for (int i = 0; i < 2 * IMAGE; i++) images[i] = noise(&seed);
+    for (int i = 0; i < RANK * HIGH * WIDE * IN; i++) a[i] = noise(&seed);
+    for (int i = 0; i < OUT * RANK; i++) b[i] = noise(&seed);
+    OK(rf_dataset_from_arrays(&(rf_dataset_arrays_params){ .arrays = &rows, .num_arrays = 1 }, &examples));
+    OK(rf_dataset_batch(examples, 2, RF_REMAINDER_KEEP, &data));
+    OK(rf_layer_conv2d(&(rf_conv2d_layer_params){ .filters = OUT,
+                                                  .kernel_size = { HIGH, WIDE },
+                                                  .conv.stride = { 2, 1 },
+                                                  .conv.padding = RF_PADDING_SAME,
+                                                  .name = "conv" },
+                       &layer));
+    OK(rf_model_create_sequential(strategy, &layer, 1, &RF_SHAPE(6, 5, IN), &model));
+    OK(rf_make_directories(in_folder("other"), 0777));
+    OK(rf_safetensors_write(in_folder("other/adapter_model.safetensors"), tensors, decomposed ? 3 : 2));
+    write_config(decomposed ? "{\"r\": 2, \"lora_alpha\": 6, \"use_dora\": true}" : "{\"r\": 2, \"lora_alpha\": 6}");
+    OK(rf_lora_load(model, "a", in_folder("other")));
+    predict_images(model, data, adapted);
+    OK(rf_lora_detach(model, "a"));
+    rf_variable *variable = rf_layer_variable(layer, "kernel");
+    OK(rf_variable_read(variable, kernel));
+    merge_kernel(kernel, a, b, 3, decomposed ? lengths : NULL);
+    OK(rf_variable_assign(variable, kernel));
+    predict_images(model, data, merged);
+    for (int i = 0; i < 2 * 3 * 5 * OUT; i++) assert_float_equal(adapted[i], merged[i], 1e-4);
+    rf_model_destroy(&model);
+    rf_dataset_destroy(&data);
+    rf_dataset_destroy(&examples);
+}
+
+static void convolutions_are_as_in_peft(rf_strategy *strategy)
+{
+    check_convolution(strategy, false);
+    check_convolution(strategy, true);
+}
+TEST_ON_ONE(convolutions_are_as_in_peft)
+
 /* In another directory, one tensor of the file is zeros of that shape, or has another name. */
 static void change_file(const char *name, rf_shape shape, const char *renamed)
 {
@@ -347,13 +549,6 @@ static void change_file(const char *name, rf_shape shape, const char *renamed)
     OK(rf_make_directories(in_folder("other"), 0777));
     OK(rf_safetensors_write(in_folder("other/adapter_model.safetensors"), set.items, set.count));
     /* The set is abandoned: it holds what is not its own. */
-}
-
-static void write_config(const char *text)
-{
-    char path[256];
-    snprintf(path, sizeof(path), "%s", in_folder("other/adapter_config.json"));
-    scratch_write(path, text);
 }
 
 #define HEAD_A "base_model.model.head.lora_A.weight"
@@ -411,6 +606,48 @@ static void wrong_files(rf_strategy *strategy)
     app_close(&a);
 }
 TEST_ON_ONE(wrong_files)
+
+/* ---- docs/guides/lora.md ---- */
+
+static rf_result teach_task(rf_model *model, rf_optimizer *optimizer, rf_loss loss, rf_dataset *data)
+{
+    static const char *const targets[] = { "query", "value" };
+    const rf_lora_params lora = { .rank = 4, .alpha = 8, .dropout = 0.1f, .targets = targets, .num_targets = 2 };
+    TRY(rf_lora_attach(model, "task", &lora));
+    TRY(rf_model_compile(model, &(rf_compile_params){ .optimizer = optimizer, .loss = loss }));
+    TRY(rf_model_fit(model, &(rf_fit_params){ .data = data }, NULL));
+    TRY(rf_lora_save(model, "task", "adapter"));
+    return RF_OK;
+}
+
+static rf_result use_several(rf_model *model, const rf_dataset *data, rf_array *out)
+{
+    rf_array answers;
+    TRY(rf_lora_load(model, "formal", "formal"));
+    TRY(rf_lora_load(model, "short", "short"));
+    TRY(rf_lora_set_active(model, "formal"));
+    TRY(rf_lora_merge(model, "formal"));
+    TRY(rf_model_predict(model, data, &answers));
+    TRY(rf_lora_unmerge(model));
+    *out = answers;
+    return RF_OK;
+}
+
+static void guide(rf_strategy *strategy)
+{
+    app a;
+    rf_array answers;
+    app_open(strategy, &a);
+    assert_int_equal(chdir(folder), 0);
+    OK(teach_task(a.model, a.optimizer, (rf_loss){ .from_logits = true }, a.data));
+    OK(rf_lora_save(a.model, "task", "formal"));
+    OK(rf_lora_save(a.model, "task", "short"));
+    OK(use_several(a.model, a.data, &answers));
+    rf_array_free(&answers);
+    assert_int_equal(rf_lora_num_adapters(a.model), 3);
+    app_close(&a);
+}
+TEST_ON_ONE(guide)
 
 /* ---- checkpoints ---- */
 
