@@ -18,6 +18,7 @@ CORPUS = pathlib.Path(__file__).resolve().parent / "corpus"
 sys.path[:0] = [str(CORPUS.parents[1] / room) for room in ("support", "text")]
 import families  # noqa: E402
 import line_seeds  # noqa: E402
+import lora_seeds  # noqa: E402
 import tfrecord as tf  # noqa: E402
 
 
@@ -48,40 +49,6 @@ def safetensors():
                "c": {"dtype": "\x1b\u00e9", "shape": [], "data_offsets": [2, 2]}}
     seed("safetensors", "types", b"\1" + compact(several).encode() + b"\n12")
     seed("safetensors", "gap", '\1{"a":{"dtype":"U8","shape":[1],"data_offsets":[1,2]}}\n12')
-
-
-def lora():
-    config = {"peft_type": "LORA", "task_type": "CAUSAL_LM", "r": 4, "lora_alpha": 8,
-              "bias": "none", "lora_dropout": 0.1, "target_modules": ["q_proj"],
-              "modules_to_save": None, "rank_pattern": {}, "init_lora_weights": True,
-              "use_rslora": True, "use_dora": False}
-    seed("lora", "config", "\0" + compact(config))
-    for name, change in ("pissa", {"init_lora_weights": "pissa"}), ("huge", {"r": 2**40}), (
-            "kind", {"peft_type": "IA3"}), ("pattern", {"rank_pattern": {"a": 2}}), (
-            "alpha", {"lora_alpha": 1e400}), ("extra", {"lora_bias": True}):
-        seed("lora", name, "\0" + compact({**config, **change}))
-
-    def tensors(rank, dora, rows):
-        header, end = {}, 0
-        for name, shape in rows.items():
-            size = 4
-            for n in shape:
-                size *= n
-            header["base_model.model." + name] = {"dtype": "F32", "shape": shape,
-                                                  "data_offsets": [end, end + size]}
-            end += size
-        return bytes([1, rank << 1 | dora]) + compact(header).encode() + b"\n" + bytes(end)
-    dense = {"h.0.mlp.lora_A.weight": [2, 3], "h.0.mlp.lora_B.weight": [2, 2]}
-    seed("lora", "dense", tensors(2, 0, dense))
-    seed("lora", "missing", tensors(2, 0, {"h.0.mlp.lora_A.weight": [2, 3]}))
-    seed("lora", "place", tensors(2, 0, {**dense, "h.1.mlp.lora_A.weight": [2, 3]}))
-    seed("lora", "shape", tensors(3, 0, dense))
-    seed("lora", "all", tensors(1, 1, {
-        "h.0.attn.lora_A.weight": [1, 2], "h.0.attn.lora_B.weight": [4, 1],
-        "h.0.attn.lora_magnitude_vector": [4], "wte.lora_embedding_A": [1, 5],
-        "wte.lora_embedding_B": [2, 1], "wte.lora_magnitude_vector": [2],
-        "conv.lora_A.weight": [1, 3, 2, 1], "conv.lora_B.weight": [2, 1, 1, 1],
-        "conv.lora_magnitude_vector": [1, 2, 1, 1]}))
 
 
 def gguf():
@@ -817,9 +784,9 @@ def document():
          b"/**/\n/*\n*/ /*/\n *\n */\n####\n---- \n---- -\n\xff\xc3\xa4\0\t.\r\n#")
 
 
-for make in (document, graph, gettext, ratings, reviews, text, tokenizer, safetensors, lora, gguf,
-             npy, idx, cifar, csv, image, tfrecord, iterator_state, model, trace, text_files, wire,
+for make in (document, graph, gettext, ratings, reviews, text, tokenizer, safetensors, gguf, npy,
+             idx, cifar, csv, image, tfrecord, iterator_state, model, trace, text_files, wire,
              call_header, fabric, shared, agreement, ps_shard, checkpoint_item):
     make()
-for fuzzer, name, data in line_seeds.every():
+for fuzzer, name, data in [*line_seeds.every(), *lora_seeds.every()]:
     seed(fuzzer, name, data)

@@ -300,12 +300,6 @@ TEST_ON_ALL(base_takes_no_room)
 
 enum { UNITS = 4, EXAMPLES = 64 };
 
-static rf_result apply_model(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *user)
-{
-    out[0] = rf_model_call(t, user, in[0], RF_TRAINING);
-    return rf_trace_status(t);
-}
-
 static void assign_identity(rf_variable *variable)
 {
     float values[UNITS * UNITS] = { 0 };
@@ -333,7 +327,7 @@ static void base_sees_what_is_dropped(rf_strategy *strategy)
     assign_identity(rf_layer_variable(layer, "kernel"));
     for (uint32_t i = 0; i < 2; i++) assign_identity(rf_model_variables(model).items[i]);
     OK(rf_function_create(
-        strategy, &(rf_function_params){ .step = apply_model, .user = model, .num_outputs = 1, .training = true },
+        strategy, &(rf_function_params){ .step = call_for_training, .user = model, .num_outputs = 1, .training = true },
         &function));
     const rf_element batch = { .num_components = 1, .component = { array_f32(RF_SHAPE(EXAMPLES, UNITS), x) } };
     OK(rf_strategy_run(strategy, function, &batch, &result));
