@@ -29,9 +29,13 @@ typedef struct resnet {
     BLOCK(OF, TO, "1", "0"), BLOCK(OF, TO, "2", "1"), BLOCK(OF, TO, "3", "2"),                                         \
         UNIT(OF ".{}.downsample.0", OF ".{}.downsample.1", TO "/layers/{}/shortcut")
 #define HEAD(OF)                                                                                                       \
-    { .tensor = OF ".weight", .variable = "classifier/kernel", .layout = RF_PRETRAINED_TRANSPOSED, .optional = true }, \
+    { .tensor = OF ".weight",                                                                                          \
+      .variable = "classifier/kernel",                                                                                 \
+      .layout = RF_PRETRAINED_TRANSPOSED,                                                                              \
+      .optional = true,                                                                                                \
+      .head = true },                                                                                                  \
     {                                                                                                                  \
-        .tensor = OF ".bias", .variable = "classifier/bias", .optional = true                                          \
+        .tensor = OF ".bias", .variable = "classifier/bias", .optional = true, .head = true                            \
     }
 
 static const rf_pretrained_tensor tensors[] = {
