@@ -103,7 +103,12 @@ typedef struct rf_pretrained_params {
      * trained and predicted. 0: 128, or as many as the model takes
      */
     uint32_t sequence_length;
-    uint64_t reserved[8]; /**< zero: room for later fields */
+    /**
+     * Weights in 8 or 4 bits, which are not trained (rf_strategy_set_quantization()): each is
+     * quantized while it is read, and no device ever holds it in more. NULL: as the strategy says
+     */
+    const rf_quantize_params *quantize;
+    uint64_t reserved[7]; /**< zero: room for later fields */
 } rf_pretrained_params;
 /**
  * Opens a directory: makes its model on the strategy, and reads the weights into it, in pieces of a
@@ -133,7 +138,8 @@ RF_API rf_model *rf_pretrained_model(const rf_pretrained *pretrained);
 /**
  * Writes a directory like the one that was opened: the same files of tensors, with the model's
  * weights in the names, types and shapes that they had, and copies of the configuration and of the
- * tokenizer's files. Weights that were not trained have the bytes that they had. A directory that
+ * tokenizer's files. Weights that were not trained have the bytes that they had, those in few bits
+ * too; one in few bits that was assigned has what its bits say. A directory that
  * does not exist is made; it may be the one that was opened. Each file appears under its name when
  * it is complete. The chief of a job writes. Collective; blocking.
  */

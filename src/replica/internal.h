@@ -20,6 +20,7 @@
 #include "replica/exchange/exchange.h"
 #include "replica/exchange/imported_memory.h"
 #include "replica/store/copying.h"
+#include "replica/store/quantized.h"
 #include "replica/store/weight_copies_16bit.h"
 #include "replica/strategy.h"
 #include "replica/world.h"
@@ -64,6 +65,7 @@ typedef struct rf_strategy_store {
     uint64_t generation; /* raised when arrays move: programs made before must be made anew */
     uint64_t variables_created;
     const rf_variable_source *source; /* of the values of new variables; NULL: their initializers */
+    rf_quantize_rules quantize;       /* of new weights of products */
     rf_copying copying;
 } rf_strategy_store;
 

@@ -49,6 +49,7 @@ void rf_strategy_release(rf_strategy *s)
     rf_free(s->status.key_file);
     rf_imported_memory_free(s);
     for (uint32_t i = 0; i < sizeof(flats) / sizeof(flats[0]); i++) rf_flat_free(s, flat_of(s, i));
+    rf_quantize_rules_clear(&s->store.quantize);
     rf_free(s->store.trainable.variables.items);
     rf_free(s->store.fixed.variables.items);
     rf_free(s->store.aside.variables.items);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The library's part of check_pretrained.py, as a program of a user: FOLDER has a directory of the hub, "model", and a
- * batch. Usage: driver results FOLDER | step FOLDER RATE | train FOLDER 1|2|workers | memory FOLDER. With the adapter
- * of FOLDER/adapter: adapter FOLDER merge|tied | adapter-step FOLDER RATE | adapter-train FOLDER 1|2|workers.
+ * batch. Usage: driver results FOLDER | step FOLDER RATE | train FOLDER 1|2|workers | memory FOLDER
+ * A last argument int8, nf4 or q4_0 quantizes, with "+" behind it embeddings as well. With the adapter of
+ * FOLDER/adapter: adapter FOLDER merge|tied | adapter-step FOLDER RATE | adapter-train FOLDER 1|2|workers.
  * Milliseconds of a step with a new adapter, and the process's memory: adapter-time FOLDER RANK */
 #include <ringfire/ringfire.h>
 
@@ -18,7 +19,8 @@ typedef struct session {
     const char *folder;
     rf_strategy *strategy;
     rf_pretrained *pretrained;
-    rf_array_set batch; /* the inputs, and "labels" */
+    rf_array_set batch;   /* the inputs, and "labels" */
+    const char *quantize; /* as the argument has it; NULL: no */
 } session;
 
 static const char *path_of(const session *s, const char *name)
@@ -38,11 +40,24 @@ static rf_result open_strategy(const char *devices, rf_strategy **out)
     return rf_strategy_create_mirrored(&params, out);
 }
 
+static rf_result open_model(session *s)
+{
+    static const char *const names[] = { "none", "int8", "nf4", "q4_0" };
+    static const char *const weights[] = { "*kernel", "*embeddings" };
+    rf_quantize_params quantize = { .weights = weights };
+    const rf_pretrained_params params = { .quantize = &quantize };
+    if (!s->quantize) return rf_pretrained_open(s->strategy, path_of(s, "model"), NULL, &s->pretrained);
+    for (int i = 1; i < 4; i++)
+        if (strncmp(s->quantize, names[i], strlen(names[i])) == 0) quantize.kind = (rf_quantization)i;
+    if (strchr(s->quantize, '+')) quantize.num_weights = 2;
+    return rf_pretrained_open(s->strategy, path_of(s, "model"), &params, &s->pretrained);
+}
+
 static rf_result session_open(session *s, const char *devices)
 {
     TRY(open_strategy(devices, &s->strategy));
     TRY(rf_safetensors_read(path_of(s, "batch.safetensors"), &s->batch));
-    return rf_pretrained_open(s->strategy, path_of(s, "model"), NULL, &s->pretrained);
+    return open_model(s);
 }
 
 static void session_close(session *s)
@@ -134,7 +149,7 @@ static rf_result write_results(const session *s, const char *file, bool check)
     rf_result r = rf_model_predict_many(model, data, arrays, outputs);
     for (uint32_t i = 0; i < outputs; i++) results[i] = (rf_named_array){ rf_model_output_name(model, i), arrays[i] };
     if (r >= 0) r = rf_safetensors_write(path_of(s, file), results, outputs);
-    if (r >= 0 && check) r = check_file(s, data, results);
+    if (r >= 0 && check && !s->quantize) r = check_file(s, data, results);
     for (uint32_t i = 0; i < outputs; i++) rf_array_free(&arrays[i]);
     rf_dataset_destroy(&data);
     TRY(r);
@@ -211,7 +226,7 @@ static rf_result measure_memory(session *s)
 {
     TRY(open_strategy("1", &s->strategy));
     const long before = read_status("VmHWM");
-    TRY(rf_pretrained_open(s->strategy, path_of(s, "model"), NULL, &s->pretrained));
+    TRY(open_model(s));
     printf("%ld %llu\n", read_status("VmHWM") - before,
            (unsigned long long)rf_model_num_params(rf_pretrained_model(s->pretrained)) * sizeof(float) / 1024);
     return RF_OK;
@@ -274,7 +289,10 @@ int main(int argc, char **argv)
 {
     if (argc < 3) return 2;
     session s = { .folder = argv[2] };
-    const rf_result r = run(&s, argv[1], argc > 3 ? argv[3] : NULL);
+    const bool adapts = strncmp(argv[1], "adapter", 7) == 0;
+    const bool has_argument = adapts || strcmp(argv[1], "step") == 0 || strcmp(argv[1], "train") == 0;
+    if (argc > 3 + has_argument) s.quantize = argv[3 + has_argument];
+    const rf_result r = run(&s, argv[1], has_argument && argc > 3 ? argv[3] : NULL);
     if (r < 0) fprintf(stderr, "%s\n", rf_error_message());
     session_close(&s);
     return r < 0;

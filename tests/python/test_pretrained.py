@@ -106,6 +106,22 @@ class Pretrained(unittest.TestCase):
         model.add_adapter()
         self.assertEqual(len(model.trainable_variables), 2 * 7)
 
+    def test_weights_in_few_bits(self):
+        tiny = self.write()
+        ids = np.arange(18, dtype=np.int32).reshape(2, 9) % VOCABULARY
+        whole = keras.models.from_pretrained(tiny)
+        model = keras.models.from_pretrained(tiny, quantize="int8")
+        self.assertLess(len(model.trainable_variables), len(whole.trainable_variables))
+        before = model.predict(ids)
+        self.assertLess(abs(before - whole.predict(ids)).max(), 0.05)
+        few = keras.models.from_pretrained(tiny, quantize="nf4",
+                                             quantized_weights=["*kernel", "*embeddings"])
+        self.assertLess(len(few.trainable_variables), len(model.trainable_variables))
+        model.save_pretrained(self.folder / "same")
+        self.assertEqual(hub.read_directory(self.folder / "same"), hub.read_directory(tiny))
+        with self.assertRaisesRegex(ValueError, "'int3' is none of"):
+            keras.models.from_pretrained(tiny, quantize="int3")
+
     def test_unknown_keys(self):
         tiny = self.write(new_attention="on")
         with self.assertRaisesRegex(rf.UnsupportedError, "'new_attention' is \"on\""):

@@ -9,6 +9,7 @@
 #include "replica/internal.h"
 #include "replica/store/flat.h"
 #include "replica/store/initializer.h"
+#include "replica/store/quantized.h"
 
 #define SMALLEST_STORE 16384    /* elements; small models never move */
 #define MOVED_AT_ONCE (1 << 22) /* elements on their way through the host */
@@ -51,12 +52,17 @@ rf_result rf_strategy_begin_training(rf_strategy *s)
     return RF_OK;
 }
 
-rf_result rf_strategy_reserve_variables(rf_strategy *s, uint64_t elements, uint64_t variables)
+static rf_result reserve_more(rf_strategy *s, rf_store *store, uint64_t count)
 {
-    rf_store *store = &s->store.trainable;
-    const uint64_t most = elements + variables * s->store.alignment;
-    if (store->used + most <= store->values.capacity) return RF_OK;
-    return set_capacity(s, store, rf_align_up(store->used + most, s->store.alignment));
+    if (store->used + count <= store->values.capacity) return RF_OK;
+    return set_capacity(s, store, rf_align_up(store->used + count, s->store.alignment));
+}
+
+rf_result rf_strategy_reserve_variables(rf_strategy *s, uint64_t elements, uint64_t words, uint64_t variables)
+{
+    const uint64_t between = variables * s->store.alignment;
+    RF_TRY(reserve_more(s, &s->store.trainable, elements + between));
+    return words == 0 ? RF_OK : reserve_more(s, &s->store.fixed, words + between);
 }
 
 void rf_strategy_set_variable_source(rf_strategy *strategy, const rf_variable_source *source)
@@ -218,6 +224,7 @@ void rf_variable_release(rf_variable *v)
     if (!v || --v->references > 0) return;
     remove_variable(rf_variable_store(v), v);
     rf_strategy_release(v->strategy);
+    rf_free(v->matrix);
     rf_free(v->name);
     rf_free(v);
 }
@@ -225,7 +232,7 @@ void rf_variable_release(rf_variable *v)
 static rf_result initial_values(const rf_variable *v, const rf_variable_params *p, float *values)
 {
     if (p->value) {
-        memcpy(values, p->value, v->count * sizeof(float));
+        memcpy(values, p->value, rf_variable_elements(v) * sizeof(float));
         return RF_OK;
     }
     const uint64_t seed =
@@ -233,7 +240,30 @@ static rf_result initial_values(const rf_variable *v, const rf_variable_params *
     return rf_initializer_fill(&p->initializer, v->shape, seed, values);
 }
 
-static rf_result set_up(rf_variable *v, const rf_variable_params *p)
+/* In few bits where the strategy's rules say so. */
+static rf_result choose_form(rf_variable *v, rf_weight_matrix is)
+{
+    const rf_quantization kind = rf_strategy_quantization(v->strategy, v->name, is.table);
+    if (is.rows == 0 || kind == RF_QUANTIZATION_NONE) return RF_OK;
+    if (!(v->matrix = rf_variable_matrix_make(kind, v->shape, is))) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    v->count = v->matrix->layout.words;
+    v->trainable = false;
+    return RF_OK;
+}
+
+static rf_result place_matrix(rf_variable *v, const rf_variable_params *p)
+{
+    float *values = RF_NEW_ARRAY(float, rf_variable_elements(v));
+    float *words = RF_NEW_ARRAY(float, rf_align_up(v->count, v->strategy->store.alignment));
+    rf_result r = values && words ? initial_values(v, p, values) : RF_ERROR_OUT_OF_HOST_MEMORY;
+    if (r >= 0) r = rf_variable_matrix_pack(v->matrix, v->name, values, words);
+    if (r >= 0) r = place_variable(v, words);
+    rf_free(values);
+    rf_free(words);
+    return r;
+}
+
+static rf_result set_up(rf_variable *v, const rf_variable_params *p, rf_weight_matrix is)
 {
     v->name = p->name ? rf_strdup(p->name) : rf_asprintf("variable_%" PRIu64, v->strategy->store.variables_created);
     if (!v->name) return RF_ERROR_OUT_OF_HOST_MEMORY;
@@ -242,9 +272,11 @@ static rf_result set_up(rf_variable *v, const rf_variable_params *p)
     RF_REQUIRE(count > 0, "rf_variable_create: '%s' has shape %s; give %d dimensions or less, each of at least 1",
                v->name, rf_shape_format(v->shape, shape, sizeof(shape)), RF_MAX_RANK);
     v->count = (uint64_t)count;
+    RF_TRY(choose_form(v, is));
     const rf_variable_source *source = v->strategy->store.source;
     if (source) RF_TRY(source->admit(source->user, v->name, v->shape));
     if (source) return place_variable(v, NULL);
+    if (v->matrix) return place_matrix(v, p);
     float *values = RF_NEW_ARRAY(float, rf_align_up(v->count, v->strategy->store.alignment));
     if (!values) return RF_ERROR_OUT_OF_HOST_MEMORY;
     rf_result r = initial_values(v, p, values);
@@ -254,6 +286,12 @@ static rf_result set_up(rf_variable *v, const rf_variable_params *p)
 }
 
 RF_API rf_result rf_variable_create(rf_strategy *strategy, const rf_variable_params *params, rf_variable **out)
+{
+    return rf_variable_create_weight(strategy, params, (rf_weight_matrix){ 0 }, out);
+}
+
+rf_result rf_variable_create_weight(rf_strategy *strategy, const rf_variable_params *params, rf_weight_matrix matrix,
+                                    rf_variable **out)
 {
     RF_REQUIRE(out, "rf_variable_create: out is NULL");
     *out = NULL;
@@ -267,9 +305,10 @@ RF_API rf_result rf_variable_create(rf_strategy *strategy, const rf_variable_par
     v->strategy = rf_strategy_retain(strategy);
     v->shape = params->shape;
     v->trainable = !params->not_trainable;
-    const rf_result r = set_up(v, params);
+    const rf_result r = set_up(v, params, matrix);
     if (r < 0) {
         rf_strategy_release(strategy);
+        rf_free(v->matrix);
         rf_free(v->name);
         rf_free(v);
         return r;
@@ -305,10 +344,21 @@ RF_API bool rf_variable_trainable(const rf_variable *variable)
 
 /* ---- values ---- */
 
+static rf_result read_matrix(const rf_variable *v, uint32_t index, float *values)
+{
+    float *words = RF_NEW_ARRAY(float, v->count);
+    rf_result r = words ? rf_flat_read(&v->strategy->store.fixed.values, index, v->offset, v->count, words)
+                        : RF_ERROR_OUT_OF_HOST_MEMORY;
+    if (r >= 0) r = rf_variable_matrix_unpack(v->matrix, words, values);
+    rf_free(words);
+    return r;
+}
+
 static rf_result read_local(const rf_variable *v, uint32_t index, float *values)
 {
     RF_TRY(rf_strategy_wait_local(v->strategy, index));
     RF_TRY(rf_strategy_status(v->strategy));
+    if (v->matrix) return read_matrix(v, index, values);
     return rf_flat_read(&rf_variable_store(v)->values, index, v->offset, v->count, values);
 }
 
@@ -329,19 +379,87 @@ RF_API rf_result rf_variable_read(const rf_variable *variable, float *values)
     return read_local(variable, 0, values);
 }
 
+/* ---- values in few bits ---- */
+
+rf_quantization rf_strategy_quantization(const rf_strategy *strategy, const char *name, bool table)
+{
+    return rf_quantize_rules_find(&strategy->store.quantize, name, table);
+}
+
+const rf_quantized_layout *rf_variable_quantized(const rf_variable *v, rf_quantization *kind)
+{
+    if (!v->matrix) return NULL;
+    *kind = v->matrix->kind;
+    return &v->matrix->layout;
+}
+
+uint64_t rf_variable_num_words(const rf_variable *v)
+{
+    return v->count;
+}
+
+bool rf_variable_was_assigned(const rf_variable *v)
+{
+    return !v->matrix || v->matrix->assigned;
+}
+
+rf_result rf_variable_pack(const rf_variable *v, const float *values, void *words)
+{
+    return rf_variable_matrix_pack(v->matrix, v->name, values, words);
+}
+
+rf_result rf_variable_write_words(rf_variable *v, const void *words)
+{
+    RF_TRY(rf_strategy_wait(v->strategy));
+    RF_TRY(rf_strategy_status(v->strategy));
+    v->matrix->assigned = false;
+    return write_from(v, 0, words, v->count);
+}
+
+static rf_result assign_matrix(rf_variable *v, const float *values)
+{
+    float *words = RF_NEW_ARRAY(float, v->count);
+    rf_result r = words ? rf_variable_pack(v, values, words) : RF_ERROR_OUT_OF_HOST_MEMORY;
+    if (r >= 0) r = write_from(v, 0, words, v->count);
+    v->matrix->assigned = true;
+    rf_free(words);
+    return r;
+}
+
 RF_API rf_result rf_variable_assign(rf_variable *variable, const float *values)
 {
     RF_REQUIRE(variable, "rf_variable_assign: variable is NULL");
     RF_REQUIRE(values, "rf_variable_assign: values is NULL");
     RF_TRY(rf_strategy_wait(variable->strategy));
     RF_TRY(rf_strategy_status(variable->strategy));
-    return write_from(variable, 0, values, variable->count);
+    return variable->matrix ? assign_matrix(variable, values) : write_from(variable, 0, values, variable->count);
+}
+
+/* Some elements of one in few bits, by way of all of them. */
+static rf_result change_matrix(rf_variable *v, rf_range range, const float *values)
+{
+    float *all = RF_NEW_ARRAY(float, rf_variable_elements(v));
+    rf_result r = all ? read_matrix(v, 0, all) : RF_ERROR_OUT_OF_HOST_MEMORY;
+    if (r >= 0) memcpy(all + range.begin, values, (size_t)(range.end - range.begin) * sizeof(float));
+    if (r >= 0) r = assign_matrix(v, all);
+    rf_free(all);
+    return r;
+}
+
+static rf_result read_matrix_range(const rf_variable *v, rf_range range, float *values)
+{
+    float *all = RF_NEW_ARRAY(float, rf_variable_elements(v));
+    const rf_result r = all ? read_matrix(v, 0, all) : RF_ERROR_OUT_OF_HOST_MEMORY;
+    if (r >= 0) memcpy(values, all + range.begin, (size_t)(range.end - range.begin) * sizeof(float));
+    rf_free(all);
+    return r;
 }
 
 rf_result rf_variable_assign_range(rf_variable *v, rf_range range, const float *values)
 {
     RF_TRY(rf_strategy_wait(v->strategy));
     RF_TRY(rf_strategy_status(v->strategy));
+    if (v->matrix) return change_matrix(v, range, values);
     return write_from(v, range.begin, values, range.end - range.begin);
 }
 
@@ -349,6 +467,7 @@ rf_result rf_variable_read_range(const rf_variable *v, rf_range range, float *va
 {
     RF_TRY(rf_strategy_wait_local(v->strategy, 0));
     RF_TRY(rf_strategy_status(v->strategy));
+    if (v->matrix) return read_matrix_range(v, range, values);
     return rf_flat_read(&rf_variable_store(v)->values, 0, v->offset + range.begin, range.end - range.begin, values);
 }
 

@@ -11,7 +11,8 @@ struct rf_variable {
     rf_strategy *strategy;
     char *name;
     rf_shape shape;
-    uint64_t count, offset; /* elements */
+    uint64_t count, offset;            /* elements of its store: of one in few bits, words */
+    struct rf_variable_matrix *matrix; /* how it is stored in few bits; owned; NULL: in f32 */
     bool trainable;
     bool aside;        /* it lies where frozen variables have no room for gradients */
     bool has_copy;     /* see weight_copies_16bit.h */
@@ -47,6 +48,11 @@ rf_result rf_strategy_begin_training(rf_strategy *strategy);
 rf_result rf_variables_set_aside(rf_strategy *strategy, rf_variable *const *variables, uint32_t count);
 /* And back, before an updater updates it. */
 rf_result rf_variable_bring_back(rf_variable *variable);
+/* Elements of its values. */
+static inline uint64_t rf_variable_elements(const rf_variable *v)
+{
+    return (uint64_t)rf_shape_count(v->shape);
+}
 void rf_variables_sort(rf_variable **variables, uint32_t count); /* by offset */
 
 /* ---- check.c ---- */

@@ -69,12 +69,20 @@ static rf_result check_inputs(const rf_layer *layer, const rf_tensor_desc *in, u
     return RF_OK;
 }
 
+/* Rows of a projection's kernel as a matrix. */
+static int64_t rows_of(int projection, rf_shape kernel)
+{
+    return projection == OUTPUT ? kernel.dim[0] * kernel.dim[1] : kernel.dim[0];
+}
+
 static rf_result add_projection(rf_layer *layer, rf_strategy *strategy, int projection, rf_shape kernel, rf_shape bias)
 {
     char *names[2] = { rf_asprintf("%s/kernel", projections[projection]),
                        rf_asprintf("%s/bias", projections[projection]) };
     rf_result r = names[0] && names[1] ? RF_OK : RF_ERROR_OUT_OF_HOST_MEMORY;
-    if (r >= 0) r = rf_layer_add_variable(layer, strategy, names[0], kernel, layer->u.attention.kernel_initializer);
+    const rf_weight_matrix matrix = { .rows = rows_of(projection, kernel) };
+    if (r >= 0)
+        r = rf_layer_add_weight(layer, strategy, names[0], kernel, layer->u.attention.kernel_initializer, matrix);
     if (r >= 0 && has_bias(layer, projection))
         r = rf_layer_add_variable(layer, strategy, names[1], bias, (rf_initializer){ .kind = RF_INIT_ZEROS });
     rf_free(names[0]);
@@ -116,7 +124,7 @@ static rf_tensor projection_multiply(rf_trace *t, const rf_layer *layer, int pro
 {
     rf_variable *kernel = variable_of(layer, projection, false);
     const rf_shape is = rf_variable_shape(kernel);
-    const int64_t rows = projection == OUTPUT ? is.dim[0] * is.dim[1] : is.dim[0];
+    const int64_t rows = rows_of(projection, is);
     const rf_product product = { .kind = RF_PRODUCT_DENSE,
                                  .weight = kernel,
                                  .shape = RF_SHAPE(rows, rf_shape_count(is) / rows) };

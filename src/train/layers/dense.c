@@ -22,7 +22,8 @@ static rf_result dense_build(rf_layer *layer, rf_strategy *strategy, rf_dtype dt
     }
     const int64_t units = layer->u.dense.units;
     const rf_affine *affine = &layer->u.dense.affine;
-    RF_TRY(rf_layer_add_variable(layer, strategy, "kernel", RF_SHAPE(features, units), affine->kernel_initializer));
+    RF_TRY(rf_layer_add_weight(layer, strategy, "kernel", RF_SHAPE(features, units), affine->kernel_initializer,
+                               (rf_weight_matrix){ .rows = features }));
     if (affine->use_bias) {
         RF_TRY(rf_layer_add_variable(layer, strategy, "bias", RF_SHAPE(units), affine->bias_initializer));
     }

@@ -13,9 +13,9 @@ static rf_result embedding_build(rf_layer *layer, rf_strategy *strategy, rf_dtyp
     RF_REQUIRE(dtype == RF_I32, "layer '%s' takes i32 indices, got %s %s; cast them first", layer->name,
                rf_dtype_name(dtype), rf_shape_format(input, text, sizeof(text)));
     if (layer->built) return RF_OK;
-    return rf_layer_add_variable(layer, strategy, "embeddings",
-                                 RF_SHAPE(layer->u.embedding.input_dim, layer->u.embedding.output_dim),
-                                 layer->u.embedding.initializer);
+    const rf_weight_matrix table = { layer->u.embedding.input_dim, .table = true };
+    return rf_layer_add_weight(layer, strategy, "embeddings", RF_SHAPE(table.rows, layer->u.embedding.output_dim),
+                               layer->u.embedding.initializer, table);
 }
 
 static rf_tensor embedding_call(rf_trace *t, const rf_layer *layer, rf_tensor x, rf_mode mode)

@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/quantize.h"
 #include "ops/ops.h"
 #include "trace/trace.h"
 
@@ -28,8 +29,32 @@ static rf_tensor look_up(rf_trace *t, const rf_layer *layer, rf_variable *weight
     return rf_trace_emit(t, r, rows);
 }
 
+/* By a weight in few bits, whose lines are what is added up along. The result is stored as x is, and rows in the type
+ * that the layer computes in. */
+static rf_tensor quantized_product(rf_trace *t, const rf_layer *layer, const rf_product *p, rf_tensor x)
+{
+    rf_quantization kind;
+    const rf_quantized_layout *w = rf_variable_quantized(p->weight, &kind);
+    rf_quantized_attr attr = { .kind = kind, .lines = (int64_t)w->lines, .length = (int64_t)w->length };
+    rf_graph *g = rf_trace_graph(t);
+    rf_value from, out = 0;
+    if (!rf_operand(t, x, "a product: x", &from)) return RF_NO_TENSOR;
+    const rf_value words = rf_trace_words(t, p->weight);
+    if (words == 0) return RF_NO_TENSOR;
+    if (p->kind == RF_PRODUCT_LOOKUP) {
+        rf_result r = rf_emit_gather_quantized(g, words, from, &attr, &out);
+        if (r >= 0) r = rf_emit_cast(g, out, rf_layer_type(t, layer), &out);
+        return rf_trace_emit(t, r, out);
+    }
+    attr.transposed = 1;
+    const rf_result r = rf_emit_matmul_quantized(g, from, words, &attr, &out);
+    return rf_trace_emit(t, r, out);
+}
+
 rf_tensor rf_layer_base_product(rf_trace *t, const rf_layer *layer, const rf_product *p, rf_tensor x)
 {
+    rf_quantization kind;
+    if (rf_variable_quantized(p->weight, &kind)) return quantized_product(t, layer, p, x);
     switch (p->kind) {
     case RF_PRODUCT_DENSE: return rf_matmul(t, x, operand_of(t, layer, p), RF_TRANSPOSE_NONE);
     case RF_PRODUCT_HEAD: return rf_matmul(t, x, operand_of(t, layer, p), RF_TRANSPOSE_B);

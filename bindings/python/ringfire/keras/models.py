@@ -11,7 +11,7 @@ import numpy as np
 
 from .._arrays import array_in, array_out, as_dense, dtype as element_type, shape_in
 from .._lib import Handle, callback, check, create, ffi, lib, path_bytes, text
-from .._strategy import get_strategy
+from .._strategy import get_strategy, quantize_params
 from .._trace import Tensor, current, tensors as traced, trace_of
 from .._values import Value
 from .._variable import Variable
@@ -662,13 +662,16 @@ def load_model(filepath: Path) -> Model:
 class _Directory(Handle):
     """What rf_pretrained_open() made of a directory: it owns the model."""
 
-    def __init__(self, path: Path, sequence_length: int, ignored_keys: Sequence[str]) -> None:
+    def __init__(self, path: Path, sequence_length: int, ignored_keys: Sequence[str],
+                 quantize: Optional[str], weights: Sequence[str]) -> None:
         strategy = get_strategy()
         keys = [ffi.new("char[]", key.encode()) for key in ignored_keys]
+        few, _kept = quantize_params(quantize, weights)
         listed = ffi.new("const char *[]", keys)
         params = ffi.new("rf_pretrained_params *", {"sequence_length": sequence_length,
                                                     "ignored_keys": listed,
-                                                    "num_ignored_keys": len(keys)})
+                                                    "num_ignored_keys": len(keys),
+                                                    "quantize": few if quantize else ffi.NULL})
         self.adopt(create(lib.rf_pretrained_open, "rf_pretrained", strategy.pointer,
                           path_bytes(path), params), lib.rf_pretrained_destroy, strategy)
 
@@ -690,11 +693,14 @@ class Pretrained(_Loaded):
 
 
 def from_pretrained(directory: Path, sequence_length: int = 0,
-                    ignored_keys: Sequence[str] = ()) -> Pretrained:
+                    ignored_keys: Sequence[str] = (), quantize: Optional[str] = None,
+                    quantized_weights: Sequence[str] = ()) -> Pretrained:
     """The model of a directory of the Hugging Face hub, on the strategy of the scope. What
-    ``config.json`` asks for and is not there is an error, unless it is one of ``ignored_keys``."""
+    ``config.json`` asks for and is not there is an error, unless it is one of ``ignored_keys``.
+    ``quantize`` stores weights in few bits, as ``set_quantization()`` of strategies does."""
     name = os.path.basename(os.path.abspath(os.fspath(directory)))
-    return Pretrained(_Directory(directory, sequence_length, ignored_keys), name)
+    return Pretrained(_Directory(directory, sequence_length, ignored_keys, quantize,
+                                 quantized_weights), name)
 
 
 class Inference(Handle):
