@@ -45,6 +45,8 @@ class Pretrained(unittest.TestCase):
         model = keras.models.from_pretrained(tiny)
         self.assertEqual(model.name, "tiny")
         ids = np.arange(18, dtype=np.int32).reshape(2, 9) % VOCABULARY
+        with self.assertRaisesRegex(ValueError, "takes no images"):
+            model.image_scale()
         before = model.predict(ids)
         self.assertEqual(before.shape, (2, 9, VOCABULARY))
         model.save_pretrained(self.folder / "same")
@@ -60,6 +62,30 @@ class Pretrained(unittest.TestCase):
         again = keras.models.from_pretrained(self.folder / "trained").predict(ids)
         self.assertLess(abs(again - after).max(), 0.05)  # as much as bf16 rounds
         self.assertGreater(abs(after - before).max(), 0.1)
+
+    def test_weights_in_few_bits(self):
+        tiny = self.write()
+        ids = np.arange(18, dtype=np.int32).reshape(2, 9) % VOCABULARY
+        whole = keras.models.from_pretrained(tiny)
+        model = keras.models.from_pretrained(tiny, quantize="int8")
+        self.assertLess(len(model.trainable_variables), len(whole.trainable_variables))
+        before = model.predict(ids)
+        self.assertLess(abs(before - whole.predict(ids)).max(), 0.05)
+        few = keras.models.from_pretrained(tiny, quantize="nf4",
+                                             quantized_weights=["*kernel", "*embeddings"])
+        self.assertLess(len(few.trainable_variables), len(model.trainable_variables))
+        model.save_pretrained(self.folder / "same")
+        self.assertEqual(hub.read_directory(self.folder / "same"), hub.read_directory(tiny))
+        with self.assertRaisesRegex(ValueError, "'int3' is none of"):
+            keras.models.from_pretrained(tiny, quantize="int3")
+
+    def test_images(self):
+        weights = {"features.%d.weight" % i: np.zeros(1) for i in range(2)}
+        config = {"architecture": "mobilenet_v3_small", "width_mult": 0.1}
+        hub.write_directory(self.folder / "images", config, weights)
+        with self.assertRaisesRegex(rf.Error, "no place in a model of type 'mobilenet_v3_small'"):
+            keras.models.from_pretrained(self.folder / "images", image_size=64,
+                                         synchronized_batch_norm=True)
 
     def test_adapters(self):
         tiny = self.write()
@@ -105,22 +131,6 @@ class Pretrained(unittest.TestCase):
         self.assertEqual(model.adapters, [])
         model.add_adapter()
         self.assertEqual(len(model.trainable_variables), 2 * 7)
-
-    def test_weights_in_few_bits(self):
-        tiny = self.write()
-        ids = np.arange(18, dtype=np.int32).reshape(2, 9) % VOCABULARY
-        whole = keras.models.from_pretrained(tiny)
-        model = keras.models.from_pretrained(tiny, quantize="int8")
-        self.assertLess(len(model.trainable_variables), len(whole.trainable_variables))
-        before = model.predict(ids)
-        self.assertLess(abs(before - whole.predict(ids)).max(), 0.05)
-        few = keras.models.from_pretrained(tiny, quantize="nf4",
-                                             quantized_weights=["*kernel", "*embeddings"])
-        self.assertLess(len(few.trainable_variables), len(model.trainable_variables))
-        model.save_pretrained(self.folder / "same")
-        self.assertEqual(hub.read_directory(self.folder / "same"), hub.read_directory(tiny))
-        with self.assertRaisesRegex(ValueError, "'int3' is none of"):
-            keras.models.from_pretrained(tiny, quantize="int3")
 
     def test_unknown_keys(self):
         tiny = self.write(new_attention="on")

@@ -43,16 +43,16 @@ static inline rf_range rf_variable_span(const rf_variable *v)
 }
 /* Makes room for the gradients of all variables, which programs that only infer do not need. */
 rf_result rf_strategy_begin_training(rf_strategy *strategy);
-/* Trainable variables that are frozen go to a store of their own, where they take no room for gradients and in
- * exchanges. Those that an updater has state of, or parameter servers, stay. Waits. */
-rf_result rf_variables_set_aside(rf_strategy *strategy, rf_variable *const *variables, uint32_t count);
-/* And back, before an updater updates it. */
-rf_result rf_variable_bring_back(rf_variable *variable);
 /* Elements of its values. */
 static inline uint64_t rf_variable_elements(const rf_variable *v)
 {
     return (uint64_t)rf_shape_count(v->shape);
 }
+/* Trainable variables that are frozen go to a store of their own, where they take no room for gradients and in
+ * exchanges. Those that an updater has state of, or parameter servers, stay. Waits. */
+rf_result rf_variables_set_aside(rf_strategy *strategy, rf_variable *const *variables, uint32_t count);
+/* And back, before an updater updates it. */
+rf_result rf_variable_bring_back(rf_variable *variable);
 void rf_variables_sort(rf_variable **variables, uint32_t count); /* by offset */
 
 /* ---- check.c ---- */
