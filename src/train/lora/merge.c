@@ -105,6 +105,11 @@ static rf_result check_merge(const rf_lora_set *set, const rf_lora_adapter *adap
     RF_REQUIRE(!adapter->merged, "rf_lora_merge: adapter '%s' is merged already", adapter->name);
     for (uint32_t i = 0; i < adapter->num_items; i++) {
         const rf_lora_module *module = &set->modules.items[adapter->items[i].module];
+        if (rf_lora_is_quantized(module))
+            return RF_FAIL(RF_ERROR_UNSUPPORTED,
+                           "rf_lora_merge: the weight of module '%s' is stored in few bits, and would be rounded "
+                           "again; merge in a model without rf_strategy_set_quantization()",
+                           module->name);
         for (uint32_t p = 0; p < module->num_parts; p++) {
             const rf_layer *other = find_other_user(set, &module->parts[p]);
             if (other)
