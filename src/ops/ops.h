@@ -293,6 +293,16 @@ typedef struct rf_top_k_attr {
 rf_result rf_emit_top_k(rf_graph *g, rf_value x, int32_t k, rf_value *values, rf_value *indices);
 rf_result rf_emit_sort(rf_graph *g, rf_value x, bool descending, rf_value *values, rf_value *indices);
 
+/* ---- ctc.c ---- */
+typedef struct rf_ctc_attr {
+    int32_t blank;
+    uint32_t zero_infinity; /* losses and gradients of labels that cannot be spelt are 0, not infinite and NaN */
+} rf_ctc_attr;
+/* A negative label ends those of its example. `lengths` may be 0: all steps count. A label that is no class or the
+ * blank, and a length that is none, give NaN. */
+rf_result rf_emit_ctc_loss(rf_graph *g, rf_value log_probabilities, rf_value labels, rf_value lengths,
+                           const rf_ctc_attr *attr, rf_value *out);
+
 /* ---- cumsum.c ---- */
 typedef struct rf_cumsum_attr {
     uint32_t exclusive, reverse;
