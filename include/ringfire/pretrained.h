@@ -52,6 +52,8 @@ typedef struct rf_pretrained_tensor {
     uint32_t part;
     /** A model without the variable is fine: the tensor, of another head, is kept as it is. */
     bool optional;
+    /** It belongs to a head, above the part whose names may have the architecture's prefix. */
+    bool head;
     uint64_t reserved[4]; /**< zero: room for later fields */
 } rf_pretrained_tensor;
 /** The outputs of a model that a function makes for rf_pretrained_open(). */

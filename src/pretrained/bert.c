@@ -21,16 +21,16 @@
     }
 /* Heads that a class may be without. */
 #define HEAD(OF, TO)                                                                                                   \
-    { .tensor = OF ".weight", .variable = TO "/kernel", .layout = T, .optional = true },                               \
+    { .tensor = OF ".weight", .variable = TO "/kernel", .layout = T, .optional = true, .head = true },                 \
     {                                                                                                                  \
-        .tensor = OF ".bias", .variable = TO "/bias", .optional = true                                                 \
+        .tensor = OF ".bias", .variable = TO "/bias", .optional = true, .head = true                                   \
     }
 #define HEAD_NORM(OF, TO)                                                                                              \
-    { .tensor = OF ".weight", .variable = TO "/gamma", .optional = true },                                             \
-        { .tensor = OF ".bias", .variable = TO "/beta", .optional = true },                                            \
-        { .tensor = OF ".gamma", .variable = TO "/gamma", .optional = true },                                          \
+    { .tensor = OF ".weight", .variable = TO "/gamma", .optional = true, .head = true },                               \
+        { .tensor = OF ".bias", .variable = TO "/beta", .optional = true, .head = true },                              \
+        { .tensor = OF ".gamma", .variable = TO "/gamma", .optional = true, .head = true },                            \
     {                                                                                                                  \
-        .tensor = OF ".beta", .variable = TO "/beta", .optional = true                                                 \
+        .tensor = OF ".beta", .variable = TO "/beta", .optional = true, .head = true                                   \
     }
 
 static const rf_pretrained_tensor bert_tensors[] = {
@@ -46,12 +46,13 @@ static const rf_pretrained_tensor bert_tensors[] = {
     PRODUCT("encoder.layer.{}.intermediate.dense", "layer/{}/intermediate"),
     PRODUCT("encoder.layer.{}.output.dense", "layer/{}/output"),
     NORM("encoder.layer.{}.output.LayerNorm", "layer/{}/output_norm"),
-    HEAD("pooler.dense", "pooler"),
+    { .tensor = "pooler.dense.weight", .variable = "pooler/kernel", .layout = T, .optional = true },
+    { .tensor = "pooler.dense.bias", .variable = "pooler/bias", .optional = true },
     HEAD("classifier", "classifier"),
     HEAD("cls.predictions.transform.dense", "transform"),
     HEAD_NORM("cls.predictions.transform.LayerNorm", "transform_norm"),
-    { .tensor = "cls.predictions.bias", .variable = "predictions/bias", .optional = true },
-    { .tensor = "cls.predictions.decoder.bias", .variable = "predictions/bias", .optional = true },
+    { .tensor = "cls.predictions.bias", .variable = "predictions/bias", .optional = true, .head = true },
+    { .tensor = "cls.predictions.decoder.bias", .variable = "predictions/bias", .optional = true, .head = true },
     { .tensor = "cls.predictions.decoder.weight", .variable = "word_embeddings/embeddings" },
     { .tensor = "cls.seq_relationship.weight" },
     { .tensor = "cls.seq_relationship.bias" },
@@ -74,7 +75,7 @@ static const rf_pretrained_tensor distilbert_tensors[] = {
     HEAD("classifier", "classifier"),
     HEAD("vocab_transform", "transform"),
     HEAD_NORM("vocab_layer_norm", "transform_norm"),
-    { .tensor = "vocab_projector.bias", .variable = "predictions/bias", .optional = true },
+    { .tensor = "vocab_projector.bias", .variable = "predictions/bias", .optional = true, .head = true },
     { .tensor = "vocab_projector.weight", .variable = "word_embeddings/embeddings" },
     { .tensor = "embeddings.position_ids" },
 };

@@ -9,6 +9,7 @@
 #include "persist/file_ops.h"
 #include "pretrained/architectures.h"
 #include "pretrained/config.h"
+#include "pretrained/modules.h"
 #include "pretrained/names.h"
 #include "pretrained/weights.h"
 #include "replica/store/quantized.h"
@@ -45,6 +46,7 @@ struct rf_pretrained {
     char *path;            /* of the directory */
     rf_tensor_files files; /* of the chief alone, like the weights */
     rf_weights weights;
+    rf_module_names modules;
 };
 
 /* ---- the architecture ---- */
@@ -272,6 +274,9 @@ static rf_result open_model(rf_pretrained *p, rf_strategy *strategy, rf_pretrain
     config->steps = params ? params->sequence_length : 0;
     RF_TRY(rf_strategy_reserve_variables(strategy, room->elements, room->words, room->variables));
     RF_TRY(make_model(strategy, config, architecture, params, &source, &p->model));
+    rf_module_names_init(&p->modules, architecture, rf_pretrained_config_text(config, "architectures.0"), p->path,
+                         p->model);
+    p->model->weight_names = &p->modules.names;
     return chief ? rf_weights_bind(&p->weights, p->model) : RF_OK;
 }
 
@@ -341,6 +346,7 @@ void rf_pretrained_destroy(rf_pretrained **pretrained)
     if (!pretrained || !*pretrained) return;
     rf_pretrained *p = *pretrained;
     *pretrained = NULL;
+    if (p->model) p->model->weight_names = NULL;
     rf_model_destroy(&p->model);
     rf_weights_clear(&p->weights);
     rf_tensor_files_close(&p->files);

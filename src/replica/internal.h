@@ -54,6 +54,7 @@ typedef struct rf_strategy_members {
 /* State that replicas keep. */
 typedef struct rf_strategy_store {
     rf_store trainable, fixed; /* fixed: variables that no optimizer may touch */
+    rf_store aside;            /* trainable ones while they are frozen (rf_variables_set_aside()) */
     rf_flat gradients;         /* places as in `trainable`; empty until it `trains` */
     bool trains;               /* there has been an updater */
     rf_weight_copies weight_copies;

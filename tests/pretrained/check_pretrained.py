@@ -261,4 +261,5 @@ def main():
                 sys.exit("%s: %s" % (name, error))
 
 
-main()
+if __name__ == "__main__":
+    main()

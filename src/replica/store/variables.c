@@ -11,7 +11,8 @@
 #include "replica/store/initializer.h"
 #include "replica/store/quantized.h"
 
-#define SMALLEST_STORE 16384 /* elements; small models never move */
+#define SMALLEST_STORE 16384    /* elements; small models never move */
+#define MOVED_AT_ONCE (1 << 22) /* elements on their way through the host */
 
 /* ---- places in the store ---- */
 
@@ -72,7 +73,7 @@ void rf_strategy_set_variable_source(rf_strategy *strategy, const rf_variable_so
 static rf_result write_from(const rf_variable *v, uint64_t first, const float *values, uint64_t count)
 {
     rf_store *store = rf_variable_store(v);
-    if (v->trainable) v->strategy->store.weight_copies.stale = true;
+    if (store == &v->strategy->store.trainable) v->strategy->store.weight_copies.stale = true;
     return rf_flat_write_same(v->strategy, &store->values, v->offset + first, count, values);
 }
 
@@ -105,7 +106,7 @@ static rf_result place_variable(rf_variable *v, const float *values)
         RF_TRY(write_from(v, 0, values, padded));
     else
         RF_TRY(rf_flat_clear(s, &store->values, v->offset + v->count, padded - v->count));
-    if (v->trainable) {
+    if (store == &s->store.trainable) {
         if (s->store.trains) RF_TRY(rf_flat_clear(s, &s->store.gradients, v->offset, padded));
         rf_exchange_forget(&s->exchange.between, rf_variable_span(v));
     }
@@ -116,9 +117,8 @@ static rf_result place_variable(rf_variable *v, const float *values)
     return RF_OK;
 }
 
-static void remove_variable(const rf_variable *v)
+static void remove_variable(rf_store *store, const rf_variable *v)
 {
-    rf_store *store = rf_variable_store(v);
     for (uint32_t i = 0; i < store->variables.count; i++) {
         if (store->variables.items[i] != v) continue;
         store->variables.count--;
@@ -128,6 +128,87 @@ static void remove_variable(const rf_variable *v)
     }
     const uint32_t left = store->variables.count;
     store->used = left > 0 ? rf_variable_span(store->variables.items[left - 1]).end : 0;
+}
+
+/* ---- variables that change their store ---- */
+
+/* Each replica's own values, from where they were in the other store. */
+static rf_result take_values(const rf_variable *v, const rf_flat *from, uint64_t at)
+{
+    const rf_flat *to = &rf_variable_store(v)->values;
+    const uint64_t most = v->count < MOVED_AT_ONCE ? v->count : MOVED_AT_ONCE;
+    float *values = RF_NEW_ARRAY(float, most);
+    rf_result r = values ? RF_OK : RF_ERROR_OUT_OF_HOST_MEMORY;
+    for (uint32_t i = 0; i < v->strategy->members.num_local; i++)
+        for (uint64_t done = 0; r >= 0 && done < v->count; done += most) {
+            const uint64_t count = v->count - done < most ? v->count - done : most;
+            r = rf_flat_read(from, i, at + done, count, values);
+            if (r >= 0) r = rf_flat_write(to, i, v->offset + done, count, values);
+        }
+    rf_free(values);
+    return r;
+}
+
+/* Nothing is in flight. After a failure it is where it was. */
+static rf_result change_store(rf_variable *v, bool aside)
+{
+    rf_store *from = rf_variable_store(v);
+    const uint64_t at = v->offset;
+    v->aside = aside;
+    rf_result r = place_variable(v, NULL);
+    const bool placed = r >= 0;
+    if (placed) r = take_values(v, &from->values, at);
+    if (r >= 0) {
+        remove_variable(from, v);
+        v->strategy->store.generation++;
+        v->strategy->store.weight_copies.stale = true;
+        return RF_OK;
+    }
+    if (placed) remove_variable(rf_variable_store(v), v);
+    v->aside = !aside;
+    v->offset = at;
+    return rf_error_context(r, "variable '%s'", v->name);
+}
+
+rf_result rf_variable_bring_back(rf_variable *v)
+{
+    rf_strategy *s = v->strategy;
+    if (!v->aside) return RF_OK;
+    RF_TRY(rf_strategy_wait(s));
+    RF_TRY(change_store(v, false));
+    if (s->store.aside.used == 0) rf_flat_free(s, &s->store.aside.values);
+    return RF_OK;
+}
+
+/* Gives memory back. Values that have less room than gradients do no harm. */
+static rf_result shrink_trainable(rf_strategy *s)
+{
+    rf_store *store = &s->store.trainable;
+    const uint64_t used = store->used < SMALLEST_STORE ? SMALLEST_STORE : store->used;
+    const uint64_t capacity = rf_align_up(used, s->store.alignment);
+    if (capacity >= store->values.capacity) return RF_OK;
+    s->store.generation++;
+    RF_TRY(rf_flat_grow(s, &store->values, capacity, store->used));
+    return s->store.trains ? rf_flat_grow(s, &s->store.gradients, capacity, store->used) : RF_OK;
+}
+
+static bool can_set_aside(const rf_variable *v)
+{
+    return v->trainable && !v->aside && v->updaters == 0 && !v->served;
+}
+
+rf_result rf_variables_set_aside(rf_strategy *s, rf_variable *const *variables, uint32_t count)
+{
+    uint64_t total = 0;
+    for (uint32_t i = 0; i < count; i++)
+        if (can_set_aside(variables[i])) total += rf_align_up(variables[i]->count, s->store.alignment);
+    if (total == 0) return RF_OK;
+    RF_TRY(rf_strategy_wait(s));
+    rf_store *aside = &s->store.aside;
+    if (aside->used + total > aside->values.capacity) RF_TRY(set_capacity(s, aside, aside->used + total));
+    for (uint32_t i = 0; i < count; i++)
+        if (can_set_aside(variables[i])) RF_TRY(change_store(variables[i], true));
+    return shrink_trainable(s);
 }
 
 /* ---- lifetime ---- */
@@ -141,7 +222,7 @@ rf_variable *rf_variable_retain(rf_variable *variable)
 void rf_variable_release(rf_variable *v)
 {
     if (!v || --v->references > 0) return;
-    remove_variable(v);
+    remove_variable(rf_variable_store(v), v);
     rf_strategy_release(v->strategy);
     rf_free(v->matrix);
     rf_free(v->name);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "train/layers/layer.h"
+#include "train/layers/product.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -14,7 +14,8 @@ rf_result rf_layer_new(const rf_layer_kind *kind, const char *name, rf_layer **o
     rf_layer *layer = RF_NEW(rf_layer);
     if (!layer) return RF_ERROR_OUT_OF_HOST_MEMORY;
     layer->kind = kind;
-    if (name && !(layer->name = rf_strdup(name))) {
+    layer->sites = RF_NEW(rf_product_sites);
+    if (!layer->sites || (name && !(layer->name = rf_strdup(name)))) {
         rf_layer_free(layer);
         return RF_ERROR_OUT_OF_HOST_MEMORY;
     }
@@ -26,8 +27,10 @@ void rf_layer_drop_variables(rf_layer *layer)
 {
     for (uint32_t i = 0; i < layer->num_variables; i++) rf_variable_destroy(&layer->variables[i]);
     layer->num_variables = 0;
+    if (layer->sites) layer->sites->count = 0;
     for (rf_layer *inner = layer->inner; inner; inner = inner->inner) {
         inner->num_variables = 0;
+        inner->sites->count = 0;
         inner->built = false;
     }
 }
@@ -38,6 +41,8 @@ void rf_layer_free(rf_layer *layer)
     rf_layer_drop_variables(layer);
     rf_layer_free(layer->inner);
     if (layer->kind->destroy) layer->kind->destroy(layer);
+    if (layer->sites) rf_free(layer->sites->items);
+    rf_free(layer->sites);
     rf_free(layer->name);
     rf_free(layer);
 }

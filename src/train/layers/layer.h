@@ -64,6 +64,7 @@ struct rf_layer {
     rf_variable *variables[RF_MAX_LAYER_VARIABLES]; /* kernel, bias; gamma, beta, moving averages */
     uint32_t num_variables;
     rf_regularizer regularizers[RF_MAX_LAYER_VARIABLES]; /* of each */
+    struct rf_product_sites *sites;                      /* products that it makes (product.h); owned */
     rf_layer *inner; /* that it applies to steps, or NULL. Owned, but for its variables, which are this one's */
     union {
         struct {

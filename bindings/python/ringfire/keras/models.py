@@ -15,6 +15,7 @@ from .._strategy import get_strategy, quantize_params
 from .._trace import Tensor, current, tensors as traced, trace_of
 from .._values import Value
 from .._variable import Variable
+from ..lora import Adapters
 from . import _graph, _weights
 from ._fit import Trainer
 from ._layer import Input, InputLayer, KerasTensor, Layer, apply_in, as_list, assign_all
@@ -51,7 +52,7 @@ def model_variables(model: Model, trainable: bool) -> List[Variable]:
     return found
 
 
-class Model(Trainer, Handle):
+class Model(Trainer, Adapters, Handle):
     """A model.
 
     ``Model(inputs, outputs)`` is a graph of layers between tensors of :func:`Input`. A subclass
