@@ -2,7 +2,7 @@
 /* The library's part of check_pretrained.py, as a program of a user: FOLDER has a directory of the hub, "model", and a
  * batch. Usage: driver results FOLDER | step FOLDER RATE | train FOLDER 1|2|workers | memory FOLDER. With the adapter
  * of FOLDER/adapter: adapter FOLDER merge|tied | adapter-step FOLDER RATE | adapter-train FOLDER 1|2|workers.
- * Milliseconds of a step with a new adapter, and the process's memory: adapter-time FOLDER RANK
+ * Milliseconds of a step with a new adapter, and the process's memory: adapter-time FOLDER RANK.
  * A last argument int8, nf4 or q4_0 quantizes, with "+" behind it embeddings as well. */
 #include <ringfire/ringfire.h>
 
@@ -40,16 +40,29 @@ static rf_result open_strategy(const char *devices, rf_strategy **out)
     return rf_strategy_create_mirrored(&params, out);
 }
 
+static rf_array array_of(const session *s, const char *name)
+{
+    for (uint32_t i = 0; i < s->batch.count; i++)
+        if (strcmp(s->batch.items[i].name, name) == 0) return s->batch.items[i].array;
+    return (rf_array){ 0 };
+}
+
+static uint32_t image_size(const session *s)
+{
+    return (uint32_t)array_of(s, "pixel_values").shape.dim[1];
+}
+
 static rf_result open_model(session *s)
 {
     static const char *const names[] = { "none", "int8", "nf4", "q4_0" };
     static const char *const weights[] = { "*kernel", "*embeddings" };
     rf_quantize_params quantize = { .weights = weights };
-    const rf_pretrained_params params = { .quantize = &quantize };
-    if (!s->quantize) return rf_pretrained_open(s->strategy, path_of(s, "model"), NULL, &s->pretrained);
-    for (int i = 1; i < 4; i++)
+    const rf_pretrained_params params = { .image_size = image_size(s),
+                                          .synchronized_batch_norm = true,
+                                          .quantize = s->quantize ? &quantize : NULL };
+    for (int i = 1; s->quantize && i < 4; i++)
         if (strncmp(s->quantize, names[i], strlen(names[i])) == 0) quantize.kind = (rf_quantization)i;
-    if (strchr(s->quantize, '+')) quantize.num_weights = 2;
+    if (s->quantize && strchr(s->quantize, '+')) quantize.num_weights = 2;
     return rf_pretrained_open(s->strategy, path_of(s, "model"), &params, &s->pretrained);
 }
 
@@ -65,13 +78,6 @@ static void session_close(session *s)
     rf_pretrained_destroy(&s->pretrained);
     rf_array_set_free(&s->batch);
     rf_strategy_destroy(&s->strategy);
-}
-
-static rf_array array_of(const session *s, const char *name)
-{
-    for (uint32_t i = 0; i < s->batch.count; i++)
-        if (strcmp(s->batch.items[i].name, name) == 0) return s->batch.items[i].array;
-    return (rf_array){ 0 };
 }
 
 /* The whole batch as one element: the model's inputs and, of each output, the labels. */
@@ -176,7 +182,7 @@ static rf_result write_adapted(const session *s, const char *how)
 /* The mean of a tensor over all but the batch. */
 static rf_tensor mean_of(rf_trace *t, rf_tensor x)
 {
-    const int32_t axes[] = { 1, 2 }, rank = rf_tensor_shape(t, x).rank;
+    const int32_t axes[] = { 1, 2, 3 }, rank = rf_tensor_shape(t, x).rank;
     return rank == 1 ? x : rf_reduce_mean(t, x, axes, (uint32_t)rank - 1, RF_DROP_DIMS);
 }
 
@@ -289,7 +295,8 @@ int main(int argc, char **argv)
 {
     if (argc < 3) return 2;
     session s = { .folder = argv[2] };
-    const bool has_argument = strcmp(argv[1], "results") != 0 && strcmp(argv[1], "memory") != 0;
+    const bool has_argument =
+        strcmp(argv[1], "step") == 0 || strcmp(argv[1], "train") == 0 || strncmp(argv[1], "adapter", 7) == 0;
     if (argc > 3 + has_argument) s.quantize = argv[3 + has_argument];
     const rf_result r = run(&s, argv[1], has_argument && argc > 3 ? argv[3] : NULL);
     if (r < 0) fprintf(stderr, "%s\n", rf_error_message());

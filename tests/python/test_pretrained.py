@@ -45,6 +45,8 @@ class Pretrained(unittest.TestCase):
         model = keras.models.from_pretrained(tiny)
         self.assertEqual(model.name, "tiny")
         ids = np.arange(18, dtype=np.int32).reshape(2, 9) % VOCABULARY
+        with self.assertRaisesRegex(ValueError, "takes no images"):
+            model.image_scale()
         before = model.predict(ids)
         self.assertEqual(before.shape, (2, 9, VOCABULARY))
         model.save_pretrained(self.folder / "same")
@@ -76,6 +78,14 @@ class Pretrained(unittest.TestCase):
         self.assertEqual(hub.read_directory(self.folder / "same"), hub.read_directory(tiny))
         with self.assertRaisesRegex(ValueError, "'int3' is none of"):
             keras.models.from_pretrained(tiny, quantize="int3")
+
+    def test_images(self):
+        weights = {"features.%d.weight" % i: np.zeros(1) for i in range(2)}
+        config = {"architecture": "mobilenet_v3_small", "width_mult": 0.1}
+        hub.write_directory(self.folder / "images", config, weights)
+        with self.assertRaisesRegex(rf.Error, "no place in a model of type 'mobilenet_v3_small'"):
+            keras.models.from_pretrained(self.folder / "images", image_size=64,
+                                         synchronized_batch_norm=True)
 
     def test_adapters(self):
         tiny = self.write()

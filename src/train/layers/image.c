@@ -59,7 +59,7 @@ static rf_result conv2d_transpose_build(rf_layer *layer, rf_strategy *strategy, 
     return add_variables(layer, strategy, RF_SHAPE(size[0], size[1], layer->u.conv2d.filters / groups, channels));
 }
 
-static rf_tensor kernel_convolve(rf_trace *t, const rf_layer *layer, rf_product_kind kind, rf_tensor x, rf_mode mode)
+static rf_tensor image_convolve(rf_trace *t, const rf_layer *layer, rf_product_kind kind, rf_tensor x, rf_mode mode)
 {
     rf_variable *kernel = layer->variables[0];
     const rf_product product = {
@@ -70,12 +70,12 @@ static rf_tensor kernel_convolve(rf_trace *t, const rf_layer *layer, rf_product_
 
 static rf_tensor conv2d_call(rf_trace *t, const rf_layer *layer, rf_tensor x, rf_mode mode)
 {
-    return kernel_convolve(t, layer, RF_PRODUCT_CONV, x, mode);
+    return image_convolve(t, layer, RF_PRODUCT_CONV, x, mode);
 }
 
 static rf_tensor conv2d_transpose_call(rf_trace *t, const rf_layer *layer, rf_tensor x, rf_mode mode)
 {
-    return kernel_convolve(t, layer, RF_PRODUCT_CONV_TRANSPOSE, x, mode);
+    return image_convolve(t, layer, RF_PRODUCT_CONV_TRANSPOSE, x, mode);
 }
 
 static const rf_layer_kind conv2d_kind = {

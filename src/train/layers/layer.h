@@ -142,7 +142,7 @@ struct rf_layer {
             uint64_t seed;
         } noise;
         int32_t axis;  /* of concatenate */
-        int32_t value; /* of not_equal */
+        int32_t value; /* of not_equal, token_positions */
         int32_t step;  /* of select_step */
         struct {
             rf_rnn_kind kind;
