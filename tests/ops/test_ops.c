@@ -116,7 +116,7 @@ static void copy_inputs(const rf_case_data *from, rf_case_data *to)
         memcpy(to->in[i], from->in[i], (size_t)rf_tensor_bytes(&from->call.in[i]));
 }
 
-/* What rounding adds to a case's tolerances, where `kernel` rounds: four times what numbers near 1 are expected to. */
+/* Tolerance for a kernel that rounds, beside that of the case: four times the error that numbers near 1 should have. */
 static double rounding_of(const case_run *run, const rf_kernel *kernel, double *sum)
 {
     const double unit = run->start.call.in[0].dtype == RF_F16 ? 0x1p-11 : 0x1p-8;
