@@ -205,30 +205,9 @@ static rf_result make_items(rf_lora_set *set, rf_lora_adapter *adapter, const bo
     return RF_OK;
 }
 
-bool rf_lora_is_quantized(const rf_lora_module *module)
-{
-    rf_quantization kind;
-    for (uint32_t p = 0; p < module->num_parts; p++)
-        if (rf_variable_quantized(rf_lora_site(&module->parts[p])->product.weight, &kind)) return true;
-    return false;
-}
-
-/* Lengths of columns are of the weight as it is, in f32. */
-static rf_result check_weights(const rf_lora_set *set, const rf_lora_config *config, const bool *chosen)
-{
-    for (uint32_t i = 0; config->weight_decomposed && i < set->modules.count; i++)
-        if (chosen[i] && rf_lora_is_quantized(&set->modules.items[i]))
-            return RF_FAIL(RF_ERROR_UNSUPPORTED,
-                           "the weight of module '%s' is stored in few bits, which an adapter with magnitudes "
-                           "(weight_decomposed, use_dora) cannot be on",
-                           set->modules.items[i].name);
-    return RF_OK;
-}
-
 rf_result rf_lora_attach_to(rf_lora_set *set, const char *name, const rf_lora_config *config, const bool *chosen)
 {
     RF_TRY(check_name(set, name));
-    RF_TRY(check_weights(set, config, chosen));
     RF_TRY(RF_VEC_GROW(&set->adapters));
     rf_lora_adapter *adapter = RF_NEW(rf_lora_adapter);
     if (!adapter) return RF_ERROR_OUT_OF_HOST_MEMORY;

@@ -70,8 +70,6 @@ float rf_lora_scale(const rf_lora_config *config);
 rf_result rf_lora_attach_to(rf_lora_set *set, const char *name, const rf_lora_config *config, const bool *chosen);
 /* The chief's numbers to all workers: other processors may round otherwise. */
 rf_result rf_lora_agree(rf_strategy *strategy, float *values, uint64_t count);
-/* Weights of the module are stored in few bits. */
-bool rf_lora_is_quantized(const rf_lora_module *module);
 /* The weight of a part as a matrix [in, out]. */
 rf_result rf_lora_read_matrix(const rf_lora_part *part, float *values);
 
