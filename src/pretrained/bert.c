@@ -7,7 +7,7 @@
 
 static const rf_pretrained_tensor bert_tensors[] = {
     RF_ENCODER_BERT_TENSORS,
-    RF_ENCODER_HEAD("classifier", "classifier"),
+    RF_ENCODER_CLASSIFIER("classifier", "classifier"),
     RF_ENCODER_HEAD("cls.predictions.transform.dense", "transform"),
     RF_ENCODER_HEAD_NORM("cls.predictions.transform.LayerNorm", "transform_norm"),
     { .tensor = "cls.predictions.bias", .variable = "predictions/bias", .optional = true },
@@ -29,8 +29,8 @@ static const rf_pretrained_tensor distilbert_tensors[] = {
     RF_ENCODER_PRODUCT("transformer.layer.{}.ffn.lin1", "layer/{}/intermediate"),
     RF_ENCODER_PRODUCT("transformer.layer.{}.ffn.lin2", "layer/{}/output"),
     RF_ENCODER_NORM("transformer.layer.{}.output_layer_norm", "layer/{}/output_norm"),
-    RF_ENCODER_HEAD("pre_classifier", "pooler"),
-    RF_ENCODER_HEAD("classifier", "classifier"),
+    RF_ENCODER_CLASSIFIER("pre_classifier", "pooler"),
+    RF_ENCODER_CLASSIFIER("classifier", "classifier"),
     RF_ENCODER_HEAD("vocab_transform", "transform"),
     RF_ENCODER_HEAD_NORM("vocab_layer_norm", "transform_norm"),
     { .tensor = "vocab_projector.bias", .variable = "predictions/bias", .optional = true },

@@ -51,6 +51,16 @@ void rf_encoder_build(const rf_blocks *b, const rf_encoder *e, const char *heads
     {                                                                                                                  \
         .tensor = OF ".bias", .variable = TO "/bias", .optional = true                                                 \
     }
+/* Those of classifiers, which may begin anew. */
+#define RF_ENCODER_CLASSIFIER(OF, TO)                                                                                  \
+    { .tensor = OF ".weight",                                                                                          \
+      .variable = TO "/kernel",                                                                                        \
+      .layout = RF_PRETRAINED_TRANSPOSED,                                                                              \
+      .optional = true,                                                                                                \
+      .head = true },                                                                                                  \
+    {                                                                                                                  \
+        .tensor = OF ".bias", .variable = TO "/bias", .optional = true, .head = true                                   \
+    }
 #define RF_ENCODER_HEAD_NORM(OF, TO)                                                                                   \
     { .tensor = OF ".weight", .variable = TO "/gamma", .optional = true },                                             \
         { .tensor = OF ".bias", .variable = TO "/beta", .optional = true },                                            \

@@ -65,10 +65,9 @@ static rf_result list_variables(rf_weights *weights)
     return RF_OK;
 }
 
-rf_result rf_weights_match(rf_weights *weights, const rf_tensor_files *files,
-                           const rf_pretrained_architecture *architecture)
+rf_result rf_weights_match(rf_weights *weights, rf_tensor_files *files, const rf_pretrained_architecture *architecture)
 {
-    *weights = (rf_weights){ .files = files, .architecture = architecture };
+    *weights = (rf_weights){ .files = files, .architecture = architecture, .new_heads = weights->new_heads };
     for (uint32_t i = 0; i < files->num_entries; i++) RF_TRY(match_tensor(weights, &files->entries[i]));
     return list_variables(weights);
 }
@@ -219,10 +218,76 @@ static rf_result fail_missing(const rf_weights *weights, const char *variable)
                    a->model_type, variable);
 }
 
+/* The row of a head that may begin anew; NULL: the variable is of none. */
+static const rf_pretrained_tensor *find_new_head(const rf_weights *weights, const char *variable,
+                                                 rf_name_numbers *numbers)
+{
+    const rf_pretrained_architecture *a = weights->architecture;
+    for (uint32_t i = 0; weights->new_heads && i < a->num_tensors; i++)
+        if (a->tensors[i].head && rf_name_match(a->tensors[i].variable, variable, numbers)) return &a->tensors[i];
+    return NULL;
+}
+
 rf_result rf_weights_admit(const rf_weights *weights, const char *name, rf_shape shape)
 {
+    rf_name_numbers numbers;
     const rf_weight *w = rf_weights_source(weights, name);
-    return w ? check_shape(weights, w, shape) : fail_missing(weights, name);
+    rf_weight found = w ? *w : (rf_weight){ 0 };
+    if (!find_new_head(weights, name, &numbers))
+        return w ? check_shape(weights, w, shape) : fail_missing(weights, name);
+    return w && find_matrix(&found, shape) ? check_shape(weights, w, shape) : 1;
+}
+
+/* The shape that a tensor of a head has: PyTorch's kernels are transposed. */
+static rf_shape shape_in_file(const rf_pretrained_tensor *row, rf_shape shape)
+{
+    return row->layout == RF_PRETRAINED_TRANSPOSED && shape.rank == 2 ? RF_SHAPE(shape.dim[1], shape.dim[0]) : shape;
+}
+
+/* Tensors of heads that no file has. Entries move: what is bound keeps their names meanwhile. */
+static rf_result add_missing_heads(rf_weights *weights, const rf_model *model)
+{
+    const uint32_t before = weights->files->num_added;
+    for (uint32_t i = 0; i < model->tracked.count; i++) {
+        const rf_model_variable *v = &model->tracked.items[i];
+        rf_name_numbers numbers;
+        const rf_pretrained_tensor *row = find_new_head(weights, v->name, &numbers);
+        if (!row || rf_weights_source(weights, v->name)) continue;
+        char *name = rf_name_fill(row->tensor, &numbers);
+        const rf_shape shape = shape_in_file(row, rf_variable_shape(v->variable));
+        const rf_result r =
+            name ? rf_tensor_files_add(weights->files, name, shape, RF_F32) : RF_ERROR_OUT_OF_HOST_MEMORY;
+        rf_free(name);
+        RF_TRY(r);
+    }
+    if (weights->files->num_added == before) return RF_OK;
+    rf_tensor_files *files = weights->files;
+    const rf_pretrained_architecture *architecture = weights->architecture;
+    const bool new_heads = weights->new_heads;
+    rf_weights_clear(weights);
+    weights->new_heads = new_heads;
+    return rf_weights_match(weights, files, architecture);
+}
+
+static bool was_added(const rf_tensor_files *files, const char *name)
+{
+    for (uint32_t i = 0; i < files->num_added; i++)
+        if (files->added[i] == name) return true;
+    return false;
+}
+
+/* Heads whose tensors have been added, or do not fit and get the shape that the model has. */
+static void mark_new_heads(rf_weights *weights)
+{
+    for (uint32_t i = 0; i < weights->count; i++) {
+        rf_weight *w = &weights->items[i];
+        rf_name_numbers numbers;
+        if (!w->variable || !find_new_head(weights, w->name, &numbers)) continue;
+        const rf_shape shape = rf_variable_shape(w->variable);
+        w->is_new = was_added(weights->files, w->tensor->is.name) || !find_matrix(w, shape);
+        if (w->is_new)
+            weights->files->entries[w->tensor - weights->files->entries].is.shape = shape_in_file(w->row, shape);
+    }
 }
 
 /* Gives each weight the variable of its name. */
@@ -274,8 +339,10 @@ static rf_result place_parts(const rf_weights *weights)
 
 rf_result rf_weights_bind(rf_weights *weights, rf_model *model)
 {
+    RF_TRY(add_missing_heads(weights, model));
     find_variables(weights, model);
     drop_others(weights);
+    mark_new_heads(weights);
     RF_TRY(list_variables(weights));
     for (uint32_t i = 0; i < weights->count; i++) {
         rf_weight *w = &weights->items[i];

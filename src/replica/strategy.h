@@ -285,7 +285,7 @@ rf_result rf_variable_read_range(const rf_variable *variable, rf_range range, fl
 /* Sets some of its elements, as rf_variable_assign() sets all. */
 rf_result rf_variable_assign_range(rf_variable *variable, rf_range range, const float *values);
 /* Whoever has the values of the variables that are about to be made: each is asked for, before it takes memory, and has
- * no values until they are assigned. */
+ * no values until they are assigned, or those of its initializer where the answer is above 0. */
 typedef struct rf_variable_source {
     rf_result (*admit)(void *user, const char *name, rf_shape shape);
     void *user;

@@ -515,6 +515,109 @@ static void kernels(rf_strategy *strategy)
     scratch_remove(d.path);
 }
 
+/* ---- heads that begin anew ---- */
+
+static const rf_pretrained_tensor head_tensors[] = {
+    { .tensor = "body.weight", .variable = "body/kernel", .layout = RF_PRETRAINED_TRANSPOSED },
+    { .tensor = "head.weight", .variable = "head/kernel", .layout = RF_PRETRAINED_TRANSPOSED, .head = true },
+    { .tensor = "head.bias", .variable = "head/bias", .head = true },
+};
+
+static rf_result build_headed(rf_pretrained_config *config, rf_model_builder *b, rf_pretrained_outputs *outputs,
+                              void *user)
+{
+    rf_layer *head;
+    (void)user;
+    const int32_t classes = rf_pretrained_config_classes(config, "id2label", 2);
+    OK(rf_layer_dense(&(rf_dense_params){ .units = classes, .name = "head" }, &head));
+    const rf_symbol x = rf_model_builder_input(b, RF_F32, RF_SHAPE(3), "x");
+    outputs->count = 1;
+    outputs->symbol[0] = rf_model_builder_call(b, head, dense_of(b, x, 4, "body"));
+    outputs->name[0] = "logits";
+    return RF_OK;
+}
+
+static const rf_pretrained_architecture headed = {
+    .model_type = "headed", .tensors = head_tensors, .num_tensors = 3, .build = build_headed
+};
+
+static void read_layer(const rf_pretrained *p, const char *layer, const char *variable, float *values)
+{
+    OK(rf_variable_read(rf_layer_variable(rf_model_find_layer(rf_pretrained_model(p), layer), variable), values));
+}
+
+/* Opens the directory for three classes, writes another one, and opens that as it is. */
+static void give_new_head(rf_strategy *strategy, hub_directory *d)
+{
+    static const char *const names[] = { "cat", "dog", "owl" };
+    const rf_pretrained_params params = {
+        .architectures = &headed, .num_architectures = 1, .num_classes = 3, .class_names = names
+    };
+    float kernel[12], again[12], bias[3], body[12];
+    rf_pretrained *p;
+    OK(rf_pretrained_open(strategy, d->path, &params, &p));
+    assert_string_equal(rf_pretrained_new_variable(p, 0), "head/kernel");
+    assert_string_equal(rf_pretrained_new_variable(p, 1), "head/bias");
+    assert_null(rf_pretrained_new_variable(p, 2));
+    read_layer(p, "head", "kernel", kernel);
+    read_layer(p, "head", "bias", bias);
+    read_layer(p, "body", "kernel", body);
+    assert_true(kernel[0] != 0 && kernel[11] != kernel[0] && bias[2] == 0 && body[1] == d->values[3]);
+    OK(rf_pretrained_save(p, in(d, "new")));
+    rf_pretrained_destroy(&p);
+    OK(rf_pretrained_open(strategy, in(d, "new"),
+                          &(rf_pretrained_params){ .architectures = &headed, .num_architectures = 1 }, &p));
+    assert_null(rf_pretrained_new_variable(p, 0));
+    assert_int_equal(rf_model_output_shape(rf_pretrained_model(p), 0).dim[0], 3);
+    read_layer(p, "head", "kernel", again);
+    assert_memory_equal(kernel, again, sizeof(kernel));
+    rf_pretrained_destroy(&p);
+}
+
+static void heads(rf_strategy *strategy)
+{
+    const rf_pretrained_params five = { .architectures = &headed, .num_architectures = 1, .num_classes = 5 };
+    hub_directory d = { 0 };
+    rf_pretrained *p;
+    char text[512];
+    scratch(d.path);
+    for (int i = 0; i < 128; i++) d.values[i] = (float)i;
+    add_tensor(&d, "body.weight", RF_SHAPE(4, 3));
+    add_tensor(&d, "head.weight", RF_SHAPE(5, 4));
+    add_tensor(&d, "head.bias", RF_SHAPE(5));
+    write_weights(&d);
+    scratch_write(
+        in(&d, "config.json"),
+        "{\"model_type\":\"headed\",\"id2label\":{\"0\":\"a\",\"1\":\"b\",\"2\":\"c\",\"3\":\"d\",\"4\":\"e\"}}");
+    give_new_head(strategy, &d);
+    FILE *file = fopen(in(&d, "new/config.json"), "r");
+    assert_non_null(file);
+    text[fread(text, 1, sizeof(text) - 1, file)] = '\0';
+    fclose(file);
+    assert_non_null(strstr(text, "\"id2label\":{\"0\":\"cat\",\"1\":\"dog\",\"2\":\"owl\"}"));
+    assert_non_null(strstr(text, "\"label2id\":{\"cat\":0,"));
+    OK(rf_pretrained_open(strategy, d.path, &five, &p)); /* as many as there are */
+    assert_null(rf_pretrained_new_variable(p, 0));
+    rf_pretrained_destroy(&p);
+    /* Two files without a head. */
+    remove(in(&d, "model.safetensors"));
+    remove(in(&d, "new/model.safetensors"));
+    add_tensor(&d, "none", RF_SHAPE(1));
+    OK(rf_safetensors_write(in(&d, "a.safetensors"), d.arrays, 1));
+    write_index(&d, "{\"body.weight\":\"a.safetensors\"}");
+    give_new_head(strategy, &d);
+    OK(rf_safetensors_write(in(&d, "a.safetensors"), d.arrays + 1, 2));
+    write_index(&d, "{\"head.weight\":\"a.safetensors\",\"head.bias\":\"a.safetensors\"}");
+    refuse_directory(strategy, &d, &five, RF_ERROR_NOT_FOUND, "has no tensor 'body.weight'");
+    scratch_remove(d.path);
+    make_gpt2(&d);
+    refuse_directory(strategy, &d, &(rf_pretrained_params){ .num_classes = 3 }, RF_ERROR_INVALID_ARGUMENT,
+                     "num_classes: models of type 'gpt2' are no classifiers");
+    refuse_directory(strategy, &d, &(rf_pretrained_params){ .class_names = (const char *const[]){ "a" } },
+                     RF_ERROR_INVALID_ARGUMENT, "class_names are given, but no num_classes");
+    scratch_remove(d.path);
+}
+
 /* ---- what other architectures refuse ---- */
 
 static void other_configurations(rf_strategy *strategy)
@@ -651,6 +754,7 @@ TEST_ON_ONE(shards)
 TEST_ON_ONE(own_architecture)
 TEST_ON_ONE(tables)
 TEST_ON_ONE(kernels)
+TEST_ON_TWO(heads)
 TEST_ON_ONE(other_configurations)
 TEST_ON_ONE(fine_tuning)
 TEST_ON_ONE(frozen_layers)

@@ -162,8 +162,9 @@ static rf_result set_up(rf_variable *v, const rf_variable_params *p)
                v->name, rf_shape_format(v->shape, shape, sizeof(shape)), RF_MAX_RANK);
     v->count = (uint64_t)count;
     const rf_variable_source *source = v->strategy->store.source;
-    if (source) RF_TRY(source->admit(source->user, v->name, v->shape));
-    if (source) return place_variable(v, NULL);
+    const rf_result admitted = source ? source->admit(source->user, v->name, v->shape) : RF_OK;
+    RF_TRY(admitted);
+    if (source && admitted == RF_OK) return place_variable(v, NULL);
     float *values = RF_NEW_ARRAY(float, rf_align_up(v->count, v->strategy->store.alignment));
     if (!values) return RF_ERROR_OUT_OF_HOST_MEMORY;
     rf_result r = initial_values(v, p, values);
