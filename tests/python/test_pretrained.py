@@ -69,6 +69,10 @@ class Pretrained(unittest.TestCase):
             keras.models.from_pretrained(self.folder / "images", image_size=64,
                                          synchronized_batch_norm=True)
 
+    def test_classes(self):
+        with self.assertRaisesRegex(ValueError, "models of type 'llama' are no classifiers"):
+            keras.models.from_pretrained(self.write(), class_names=["yes", "no"])
+
     def test_unknown_keys(self):
         tiny = self.write(new_attention="on")
         with self.assertRaisesRegex(rf.UnsupportedError, "'new_attention' is \"on\""):

@@ -696,12 +696,18 @@ class Pretrained(_Loaded):
 
 def from_pretrained(directory: Path, sequence_length: int = 0,
                     ignored_keys: Sequence[str] = (), image_size: int = 0,
-                    synchronized_batch_norm: bool = False) -> Pretrained:
+                    synchronized_batch_norm: bool = False,
+                    class_names: Sequence[str] = ()) -> Pretrained:
     """The model of a directory of the Hugging Face hub, on the strategy of the scope. What
     ``config.json`` asks for and is not there is an error, unless it is one of ``ignored_keys``.
-    ``synchronized_batch_norm``: in training, statistics are those of the whole batch."""
+    ``synchronized_batch_norm``: in training, statistics are those of the whole batch.
+    ``class_names``: the model becomes a classifier of these classes, whose head begins anew where
+    the directory has none of that size."""
     name = os.path.basename(os.path.abspath(os.fspath(directory)))
-    return Pretrained(_Directory(directory, ignored_keys, sequence_length=sequence_length,
+    names = [ffi.new("char[]", name.encode()) for name in class_names]
+    listed = ffi.new("const char *[]", names) if names else ffi.NULL
+    return Pretrained(_Directory(directory, ignored_keys, num_classes=len(names),
+                                 class_names=listed, sequence_length=sequence_length,
                                  image_size=image_size,
                                  synchronized_batch_norm=synchronized_batch_norm), name)
 
