@@ -244,20 +244,3 @@ rf_result rf_tensor_files_add(rf_tensor_files *files, const char *name, rf_shape
     files->added = added;
     return RF_OK;
 }
-
-rf_result rf_tensor_files_index(const rf_tensor_files *files, char **text)
-{
-    uint64_t bytes = 0;
-    json_t *map = json_object();
-    bool whole = map != NULL;
-    for (uint32_t i = 0; whole && i < files->num_entries; i++) {
-        const rf_tensor_entry *e = &files->entries[i];
-        bytes += (uint64_t)rf_shape_count(e->is.shape) * rf_dtype_size(e->is.dtype);
-        whole = json_object_set_new(map, e->is.name, json_string(files->files[e->file].name)) == 0;
-    }
-    if (whole)
-        return rf_json_text(json_pack("{s:{s:I}, s:o}", "metadata", "total_size", (json_int_t)bytes, "weight_map", map),
-                            text);
-    json_decref(map);
-    return RF_ERROR_OUT_OF_HOST_MEMORY;
-}

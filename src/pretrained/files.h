@@ -48,8 +48,6 @@ rf_result rf_tensor_files_open(rf_tensor_files *files, const char *directory);
 void rf_tensor_files_close(rf_tensor_files *files);
 /* Adds a tensor to the first file; entries move. */
 rf_result rf_tensor_files_add(rf_tensor_files *files, const char *name, rf_shape shape, rf_dtype dtype);
-/* The index that names these tensors, as a text; rf_free(). */
-rf_result rf_tensor_files_index(const rf_tensor_files *files, char **text);
 /* NULL: there is none of that name. */
 const rf_tensor_entry *rf_tensor_files_find(const rf_tensor_files *files, const char *name);
 

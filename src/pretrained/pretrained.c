@@ -494,7 +494,7 @@ static bool needs_index(const rf_pretrained *p)
 static rf_result write_index(const rf_pretrained *p, const char *to)
 {
     char *text;
-    RF_TRY(rf_tensor_files_index(&p->files, &text));
+    RF_TRY(rf_weights_index(&p->weights, &text));
     const rf_result r = write_text(text, to);
     rf_free(text);
     return r;

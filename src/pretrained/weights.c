@@ -7,6 +7,7 @@
 #include "base/half.h"
 #include "persist/archive/writer.h"
 #include "persist/arrays/interchange_files.h"
+#include "persist/json.h"
 #include "pretrained/names.h"
 #include "train/model/model.h"
 
@@ -244,6 +245,16 @@ static rf_shape shape_in_file(const rf_pretrained_tensor *row, rf_shape shape)
     return row->layout == RF_PRETRAINED_TRANSPOSED && shape.rank == 2 ? RF_SHAPE(shape.dim[1], shape.dim[0]) : shape;
 }
 
+/* Names begin with the architecture's prefix, or it has none. */
+static bool has_prefix(const rf_weights *weights)
+{
+    for (uint32_t i = 0; weights->architecture->prefix && i < weights->files->num_entries; i++) {
+        const char *name = weights->files->entries[i].is.name;
+        if (without_prefix(weights, name) != name) return true;
+    }
+    return !weights->architecture->prefix;
+}
+
 /* Tensors of heads that no file has. Entries move: what is bound keeps their names meanwhile. */
 static rf_result add_missing_heads(rf_weights *weights, const rf_model *model)
 {
@@ -261,12 +272,15 @@ static rf_result add_missing_heads(rf_weights *weights, const rf_model *model)
         RF_TRY(r);
     }
     if (weights->files->num_added == before) return RF_OK;
+    const bool adds_prefix = !has_prefix(weights);
     rf_tensor_files *files = weights->files;
     const rf_pretrained_architecture *architecture = weights->architecture;
     const bool new_heads = weights->new_heads;
     rf_weights_clear(weights);
     weights->new_heads = new_heads;
-    return rf_weights_match(weights, files, architecture);
+    RF_TRY(rf_weights_match(weights, files, architecture));
+    weights->adds_prefix = adds_prefix;
+    return RF_OK;
 }
 
 static bool was_added(const rf_tensor_files *files, const char *name)
@@ -471,7 +485,8 @@ static int compare_tensors(const void *x, const void *y)
 static rf_result find_values(writing *s, const char *name)
 {
     const rf_weights *weights = s->weights;
-    const rf_weight wanted = { .tensor = rf_tensor_files_find(weights->files, name) };
+    rf_weight wanted = { .tensor = rf_tensor_files_find(weights->files, name) };
+    if (!wanted.tensor) wanted.tensor = rf_tensor_files_find(weights->files, without_prefix(weights, name));
     if (s->first && s->first->tensor == wanted.tensor) return RF_OK;
     forget_values(s);
     s->first = bsearch(&wanted, weights->items, weights->count, sizeof(wanted), compare_tensors);
@@ -513,7 +528,8 @@ static rf_result read_values(void *user, const char *name, uint64_t offset, void
     const rf_weight *w = s->first;
     const uint64_t bytes = rf_dtype_size(w->tensor->is.dtype);
     if (s->count == 0)
-        return rf_safetensors_read_range(s->weights->files->files[w->tensor->file].file, name, offset, data, size);
+        return rf_safetensors_read_range(s->weights->files->files[w->tensor->file].file, w->tensor->is.name, offset,
+                                         data, size);
     const bool transposed = is_transposed(w);
     const bool flat = !transposed && w->row->part == 0;
     const uint64_t count = size / bytes, width = transposed ? w->in : flat ? w->in : w->total;
@@ -532,6 +548,33 @@ static rf_result read_values(void *user, const char *name, uint64_t offset, void
     return RF_OK;
 }
 
+/* The name that a tensor is written under; rf_free(). */
+static char *written_name(const rf_weights *weights, const char *name)
+{
+    const bool adds = weights->adds_prefix && !was_added(weights->files, name);
+    return rf_asprintf("%s%s", adds ? weights->architecture->prefix : "", name);
+}
+
+rf_result rf_weights_index(const rf_weights *weights, char **text)
+{
+    const rf_tensor_files *files = weights->files;
+    uint64_t bytes = 0;
+    json_t *map = json_object();
+    bool whole = map != NULL;
+    for (uint32_t i = 0; whole && i < files->num_entries; i++) {
+        const rf_tensor_entry *e = &files->entries[i];
+        char *name = written_name(weights, e->is.name);
+        bytes += (uint64_t)rf_shape_count(e->is.shape) * rf_dtype_size(e->is.dtype);
+        whole = name && json_object_set_new(map, name, json_string(files->files[e->file].name)) == 0;
+        rf_free(name);
+    }
+    if (whole)
+        return rf_json_text(json_pack("{s:{s:I}, s:o}", "metadata", "total_size", (json_int_t)bytes, "weight_map", map),
+                            text);
+    json_decref(map);
+    return RF_ERROR_OUT_OF_HOST_MEMORY;
+}
+
 rf_result rf_weights_write(const rf_weights *weights, uint32_t file, const char *path)
 {
     const rf_tensor_files *files = weights->files;
@@ -541,12 +584,16 @@ rf_result rf_weights_write(const rf_weights *weights, uint32_t file, const char 
     rf_result r = s.values && arrays ? RF_OK : RF_ERROR_OUT_OF_HOST_MEMORY;
     for (uint32_t i = 0; r >= 0 && i < files->num_entries; i++) {
         const rf_tensor_entry *e = &files->entries[i];
-        if (e->file == file) arrays[count++] = (rf_named_array){ e->is.name, { e->is.dtype, e->is.shape, NULL } };
+        if (e->file != file) continue;
+        char *name = written_name(weights, e->is.name);
+        if (!name) r = RF_ERROR_OUT_OF_HOST_MEMORY;
+        arrays[count++] = (rf_named_array){ name, { e->is.dtype, e->is.shape, NULL } };
     }
     if (r >= 0)
         r = rf_safetensors_write_from(&rf_system_file_ops, path, arrays, count, "{\"format\":\"pt\"}",
                                       &(rf_archive_source){ read_values, &s });
     forget_values(&s);
+    for (uint32_t i = 0; i < count; i++) rf_free((char *)(uintptr_t)arrays[i].name);
     rf_free(s.values);
     rf_free(arrays);
     return r;

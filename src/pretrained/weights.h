@@ -22,7 +22,8 @@ typedef struct rf_weight {
 } rf_weight;
 typedef struct rf_weights {
     rf_tensor_files *files;
-    bool new_heads; /* variables of heads may begin anew */
+    bool new_heads;   /* variables of heads may begin anew */
+    bool adds_prefix; /* the files had a model without a head, and names without the prefix that one with a head has */
     const rf_pretrained_architecture *architecture;
     rf_weight *items; /* in order of the tensors' names, and of their parts */
     uint32_t count, capacity;
@@ -50,6 +51,8 @@ rf_result rf_weight_read(const rf_weights *weights, const rf_weight *w, uint64_t
                          void *raw);
 /* Rows that a window has. */
 uint64_t rf_weight_rows(const rf_weight *w);
+/* The index that names the tensors, as a text; rf_free(). */
+rf_result rf_weights_index(const rf_weights *weights, char **text);
 /* Writes the tensors of one of the files anew, with the values that variables have now. */
 rf_result rf_weights_write(const rf_weights *weights, uint32_t file, const char *path);
 

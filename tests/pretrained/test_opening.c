@@ -538,7 +538,7 @@ static rf_result build_headed(rf_pretrained_config *config, rf_model_builder *b,
 }
 
 static const rf_pretrained_architecture headed = {
-    .model_type = "headed", .tensors = head_tensors, .num_tensors = 3, .build = build_headed
+    .model_type = "headed", .prefix = "net.", .tensors = head_tensors, .num_tensors = 3, .build = build_headed
 };
 
 static void read_layer(const rf_pretrained *p, const char *layer, const char *variable, float *values)
@@ -579,6 +579,7 @@ static void heads(rf_strategy *strategy)
     const rf_pretrained_params five = { .architectures = &headed, .num_architectures = 1, .num_classes = 5 };
     hub_directory d = { 0 };
     rf_pretrained *p;
+    rf_array_set set;
     char text[512];
     scratch(d.path);
     for (int i = 0; i < 128; i++) d.values[i] = (float)i;
@@ -606,6 +607,11 @@ static void heads(rf_strategy *strategy)
     OK(rf_safetensors_write(in(&d, "a.safetensors"), d.arrays, 1));
     write_index(&d, "{\"body.weight\":\"a.safetensors\"}");
     give_new_head(strategy, &d);
+    OK(rf_safetensors_read(in(&d, "new/a.safetensors"), &set)); /* named as in a model with a head */
+    assert_int_equal(set.count, 3);
+    for (uint32_t i = 0; i < 3; i++)
+        assert_true(strcmp(set.items[i].name, "net.body.weight") == 0 || strncmp(set.items[i].name, "head.", 5) == 0);
+    rf_array_set_free(&set);
     OK(rf_safetensors_write(in(&d, "a.safetensors"), d.arrays + 1, 2));
     write_index(&d, "{\"head.weight\":\"a.safetensors\",\"head.bias\":\"a.safetensors\"}");
     refuse_directory(strategy, &d, &five, RF_ERROR_NOT_FOUND, "has no tensor 'body.weight'");
