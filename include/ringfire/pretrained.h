@@ -55,8 +55,9 @@ typedef struct rf_pretrained_tensor {
     uint32_t part;
     /** A model without the variable is fine: the tensor, of another head, is kept as it is. */
     bool optional;
-    /** Of a classifier: with rf_pretrained_params::num_classes the variable begins anew where the
-     * tensor is not there, or is of another size. Such tensors have no prefix. */
+    /** It belongs to a head, above the part whose names may have the architecture's prefix. With
+     * rf_pretrained_params::num_classes its variable begins anew where the tensor is not there, or
+     * is of another size. */
     bool head;
     uint64_t reserved[4]; /**< zero: room for later fields */
 } rf_pretrained_tensor;
@@ -127,7 +128,12 @@ typedef struct rf_pretrained_params {
     uint32_t num_classes;
     /** Names of these classes, for `config.json` when the model is saved. NULL: "LABEL_0", ... */
     const char *const *class_names;
-    uint64_t reserved[6]; /**< zero: room for later fields */
+    /**
+     * Weights in 8 or 4 bits, which are not trained (rf_strategy_set_quantization()): each is
+     * quantized while it is read, and no device ever holds it in more. NULL: as the strategy says
+     */
+    const rf_quantize_params *quantize;
+    uint64_t reserved[5]; /**< zero: room for later fields */
 } rf_pretrained_params;
 /**
  * Opens a directory: makes its model on the strategy, and reads the weights into it, in pieces of a
@@ -178,7 +184,8 @@ RF_API rf_model *rf_pretrained_model(const rf_pretrained *pretrained);
 /**
  * Writes a directory like the one that was opened: the same files of tensors, with the model's
  * weights in the names, types and shapes that they had, and copies of the configuration and of the
- * tokenizer's files. Weights that were not trained have the bytes that they had. A directory that
+ * tokenizer's files. Weights that were not trained have the bytes that they had, those in few bits
+ * too; one in few bits that was assigned has what its bits say. A directory that
  * does not exist is made; it may be the one that was opened. Each file appears under its name when
  * it is complete. The chief of a job writes. Collective; blocking.
  */

@@ -47,12 +47,6 @@ void rf_encoder_build(const rf_blocks *b, const rf_encoder *e, const char *heads
     }
 /* Heads that a class may be without. */
 #define RF_ENCODER_HEAD(OF, TO)                                                                                        \
-    { .tensor = OF ".weight", .variable = TO "/kernel", .layout = RF_PRETRAINED_TRANSPOSED, .optional = true },        \
-    {                                                                                                                  \
-        .tensor = OF ".bias", .variable = TO "/bias", .optional = true                                                 \
-    }
-/* Those of classifiers, which may begin anew. */
-#define RF_ENCODER_CLASSIFIER(OF, TO)                                                                                  \
     { .tensor = OF ".weight",                                                                                          \
       .variable = TO "/kernel",                                                                                        \
       .layout = RF_PRETRAINED_TRANSPOSED,                                                                              \
@@ -62,11 +56,11 @@ void rf_encoder_build(const rf_blocks *b, const rf_encoder *e, const char *heads
         .tensor = OF ".bias", .variable = TO "/bias", .optional = true, .head = true                                   \
     }
 #define RF_ENCODER_HEAD_NORM(OF, TO)                                                                                   \
-    { .tensor = OF ".weight", .variable = TO "/gamma", .optional = true },                                             \
-        { .tensor = OF ".bias", .variable = TO "/beta", .optional = true },                                            \
-        { .tensor = OF ".gamma", .variable = TO "/gamma", .optional = true },                                          \
+    { .tensor = OF ".weight", .variable = TO "/gamma", .optional = true, .head = true },                               \
+        { .tensor = OF ".bias", .variable = TO "/beta", .optional = true, .head = true },                              \
+        { .tensor = OF ".gamma", .variable = TO "/gamma", .optional = true, .head = true },                            \
     {                                                                                                                  \
-        .tensor = OF ".beta", .variable = TO "/beta", .optional = true                                                 \
+        .tensor = OF ".beta", .variable = TO "/beta", .optional = true, .head = true                                   \
     }
 
 /* Rows of all that are called as BERT's. */
@@ -83,7 +77,11 @@ void rf_encoder_build(const rf_blocks *b, const rf_encoder *e, const char *heads
         RF_ENCODER_PRODUCT("encoder.layer.{}.intermediate.dense", "layer/{}/intermediate"),                            \
         RF_ENCODER_PRODUCT("encoder.layer.{}.output.dense", "layer/{}/output"),                                        \
         RF_ENCODER_NORM("encoder.layer.{}.output.LayerNorm", "layer/{}/output_norm"),                                  \
-        RF_ENCODER_HEAD("pooler.dense", "pooler"),                                                                     \
+        { .tensor = "pooler.dense.weight",                                                                             \
+          .variable = "pooler/kernel",                                                                                 \
+          .layout = RF_PRETRAINED_TRANSPOSED,                                                                          \
+          .optional = true },                                                                                          \
+        { .tensor = "pooler.dense.bias", .variable = "pooler/bias", .optional = true },                                \
     {                                                                                                                  \
         .tensor = "embeddings.position_ids"                                                                            \
     }

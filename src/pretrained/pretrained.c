@@ -11,8 +11,10 @@
 #include "persist/json.h"
 #include "pretrained/architectures.h"
 #include "pretrained/config.h"
+#include "pretrained/modules.h"
 #include "pretrained/names.h"
 #include "pretrained/weights.h"
+#include "replica/store/quantized.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/model/model.h"
 
@@ -63,6 +65,7 @@ struct rf_pretrained {
     char *path;            /* of the directory */
     rf_tensor_files files; /* of the chief alone, like the weights */
     rf_weights weights;
+    rf_module_names modules;
     char *config_text;      /* of the chief: what is to be saved instead of the file; NULL: nothing */
     const char **new_names; /* of variables that begin anew; the model's */
     uint32_t num_new;
@@ -180,8 +183,50 @@ static rf_result move_window(rf_pretrained *p, const rf_weight *w, rf_variable *
     return rf_variable_assign_range(variable, range, values);
 }
 
+/* All of the variable's values, on the chief, as the words that every replica gets. */
+static rf_result pack_weight(const rf_pretrained *p, const rf_weight *w, const rf_variable *variable, void *raw,
+                             void *words)
+{
+    float *all = RF_NEW_ARRAY(float, w->in * w->out);
+    rf_result r = all ? RF_OK : RF_ERROR_OUT_OF_HOST_MEMORY;
+    const uint64_t step = rf_weight_rows(w);
+    for (uint64_t at = 0; r >= 0 && at < w->in; at += step)
+        r = rf_weight_read(&p->weights, w, at, at + step < w->in ? at + step : w->in, all + at * w->out, raw);
+    if (r >= 0)
+        r = rf_error_context(rf_variable_pack(variable, all, words), "'%s': tensor '%.200s'", p->path,
+                             w->tensor->is.name);
+    rf_free(all);
+    return r;
+}
+
+static rf_result load_quantized(rf_pretrained *p, const rf_model_variable *of, void *raw)
+{
+    rf_variable *variable = of->variable;
+    rf_strategy *strategy = p->model->strategy;
+    const uint64_t count = rf_variable_num_words(variable);
+    float *words = RF_NEW_ARRAY(float, count);
+    rf_result r = rf_strategy_fail_in_job(strategy, words ? RF_OK : RF_ERROR_OUT_OF_HOST_MEMORY);
+    const rf_weight *w = rf_strategy_is_chief(strategy) ? rf_weights_source(&p->weights, of->name) : NULL;
+    if (r >= 0 && w && w->is_new)
+        r = RF_FAIL(RF_ERROR_INVALID_ARGUMENT,
+                    "'%s' begins anew, and what is in few bits is not trained: leave it out of rf_quantize_params",
+                    of->name);
+    else if (r >= 0 && w)
+        r = pack_weight(p, w, variable, raw, words);
+    r = rf_broadcast_result(strategy, r);
+    for (uint64_t at = 0, n; r >= 0 && at < count; at += n) {
+        n = count - at < RF_WEIGHTS_WINDOW ? count - at : RF_WEIGHTS_WINDOW;
+        r = rf_broadcast_bytes(strategy, "pretrained weights", words + at, n * sizeof(float));
+    }
+    if (r >= 0) r = rf_variable_write_words(variable, words);
+    rf_free(words);
+    return r;
+}
+
 static rf_result load_variable(rf_pretrained *p, const rf_model_variable *of, float *values, void *raw)
 {
+    rf_quantization kind;
+    if (rf_variable_quantized(of->variable, &kind)) return load_quantized(p, of, raw);
     rf_strategy *strategy = p->model->strategy;
     rf_variable *variable = of->variable;
     const rf_weight *w = rf_strategy_is_chief(strategy) ? rf_weights_source(&p->weights, of->name) : NULL;
@@ -227,15 +272,17 @@ static rf_result read_config(const char *path, rf_pretrained_config *config, cha
 
 /* The most elements, variables and layers that a model of the chief's files can have. */
 typedef struct model_room {
-    uint64_t elements, variables, tensors;
+    uint64_t elements, words, variables, tensors;
 } model_room;
 
 /* The chief's part: the files, and what their tensors are called. */
-static rf_result open_files(rf_pretrained *p, const rf_pretrained_architecture *architecture, model_room *room)
+static rf_result open_files(rf_pretrained *p, const rf_strategy *strategy,
+                            const rf_pretrained_architecture *architecture, model_room *room)
 {
     RF_TRY(rf_tensor_files_open(&p->files, p->path));
     RF_TRY(rf_weights_match(&p->weights, &p->files, architecture));
-    *room = (model_room){ rf_weights_num_elements(&p->weights), p->weights.count, p->files.num_entries };
+    *room = (model_room){ .variables = p->weights.count, .tensors = p->files.num_entries };
+    rf_weights_count_elements(&p->weights, strategy, &room->elements, &room->words);
     return RF_OK;
 }
 
@@ -289,9 +336,12 @@ static rf_result open_model(rf_pretrained *p, rf_strategy *strategy, rf_pretrain
     config->image_size = params ? params->image_size : 0;
     config->synchronized_batch_norm = params && params->synchronized_batch_norm;
     config->num_classes = params ? params->num_classes : 0;
-    RF_TRY(rf_strategy_reserve_variables(strategy, room->elements, room->variables));
+    RF_TRY(rf_strategy_reserve_variables(strategy, room->elements, room->words, room->variables));
     p->weights.new_heads = config->num_classes > 0;
     RF_TRY(make_model(strategy, config, architecture, params, &source, &p->model));
+    const char *class = config->class_name ? config->class_name : rf_pretrained_config_text(config, "architectures.0");
+    rf_module_names_init(&p->modules, architecture, class, p->path, p->model);
+    p->model->weight_names = &p->modules.names;
     if (chief && config->num_classes > 0) RF_TRY(describe_classes(config, params->class_names, &p->config_text));
     return chief ? rf_weights_bind(&p->weights, p->model) : RF_OK;
 }
@@ -306,7 +356,7 @@ static rf_result open_all(rf_pretrained *p, rf_strategy *strategy, const rf_pret
     const bool chief = rf_strategy_is_chief(strategy);
     if (chief) r = read_config(path, config, text, &size);
     if (chief && r >= 0) r = find_architecture(config, params, &architecture);
-    if (chief && r >= 0) r = open_files(p, architecture, &room);
+    if (chief && r >= 0) r = open_files(p, strategy, architecture, &room);
     RF_TRY(rf_broadcast_result(strategy, r));
     if (rf_strategy_world_size(strategy) > 1) RF_TRY(broadcast_text(strategy, text, &size));
     RF_TRY(rf_broadcast_bytes(strategy, "elements of a model", &room, sizeof(room)));
@@ -325,6 +375,7 @@ rf_result rf_pretrained_open(rf_strategy *strategy, const char *path, const rf_p
     RF_REQUIRE(out, "rf_pretrained_open: out is NULL");
     *out = NULL;
     RF_TRY(RF_PARAMS_CHECK(rf_pretrained_params, params));
+    RF_TRY(RF_PARAMS_CHECK(rf_quantize_params, params ? params->quantize : NULL));
     RF_REQUIRE(strategy, "rf_pretrained_open: strategy is NULL");
     RF_REQUIRE(path && *path, "rf_pretrained_open: path is empty");
     RF_REQUIRE(!params || params->num_classes <= INT32_MAX, "rf_pretrained_open: num_classes is %u",
@@ -338,7 +389,13 @@ rf_result rf_pretrained_open(rf_strategy *strategy, const char *path, const rf_p
     rf_pretrained_config config = { 0 };
     rf_result r = p && config_path && (p->path = rf_strdup(path)) ? RF_OK : RF_ERROR_OUT_OF_HOST_MEMORY;
     r = rf_strategy_fail_in_job(strategy, r);
+    rf_quantize_rules rules = { 0 }; /* of the strategy, while it has these */
+    const bool own_rules = r >= 0 && params && params->quantize;
+    if (own_rules) r = rf_quantize_rules_set(&rules, params->quantize, "rf_pretrained_open: quantize");
+    if (own_rules) rf_strategy_exchange_quantization(strategy, &rules);
     if (r >= 0) r = open_all(p, strategy, params, config_path, &config, &text);
+    if (own_rules) rf_strategy_exchange_quantization(strategy, &rules);
+    rf_quantize_rules_clear(&rules);
     rf_pretrained_config_clear(&config);
     rf_free(text);
     rf_free(config_path);
@@ -425,6 +482,7 @@ void rf_pretrained_destroy(rf_pretrained **pretrained)
     if (!pretrained || !*pretrained) return;
     rf_pretrained *p = *pretrained;
     *pretrained = NULL;
+    if (p->model) p->model->weight_names = NULL;
     rf_model_destroy(&p->model);
     rf_weights_clear(&p->weights);
     rf_tensor_files_close(&p->files);

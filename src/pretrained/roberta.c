@@ -7,12 +7,12 @@
 static const rf_pretrained_tensor tensors[] = {
     RF_ENCODER_BERT_TENSORS,
     { .tensor = "embeddings.token_type_embeddings.weight", .variable = "token_type_embeddings/kernel" },
-    RF_ENCODER_CLASSIFIER("classifier.dense", "classifier_dense"),
-    RF_ENCODER_CLASSIFIER("classifier.out_proj", "classifier"),
+    RF_ENCODER_HEAD("classifier.dense", "classifier_dense"),
+    RF_ENCODER_HEAD("classifier.out_proj", "classifier"),
     RF_ENCODER_HEAD("lm_head.dense", "transform"),
     RF_ENCODER_HEAD_NORM("lm_head.layer_norm", "transform_norm"),
-    { .tensor = "lm_head.bias", .variable = "predictions/bias", .optional = true },
-    { .tensor = "lm_head.decoder.bias", .variable = "predictions/bias", .optional = true },
+    { .tensor = "lm_head.bias", .variable = "predictions/bias", .optional = true, .head = true },
+    { .tensor = "lm_head.decoder.bias", .variable = "predictions/bias", .optional = true, .head = true },
     { .tensor = "lm_head.decoder.weight", .variable = "word_embeddings/embeddings" },
 };
 

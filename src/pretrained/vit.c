@@ -25,8 +25,12 @@ static const rf_pretrained_tensor tensors[] = {
     RF_ENCODER_PRODUCT("encoder.layer.{}.intermediate.dense", "layer/{}/intermediate"),
     RF_ENCODER_PRODUCT("encoder.layer.{}.output.dense", "layer/{}/output"),
     RF_ENCODER_NORM("layernorm", "layernorm"),
-    RF_ENCODER_HEAD("pooler.dense", "pooler"),
-    RF_ENCODER_CLASSIFIER("classifier", "classifier"),
+    { .tensor = "pooler.dense.weight",
+      .variable = "pooler/kernel",
+      .layout = RF_PRETRAINED_TRANSPOSED,
+      .optional = true },
+    { .tensor = "pooler.dense.bias", .variable = "pooler/bias", .optional = true },
+    RF_ENCODER_HEAD("classifier", "classifier"),
 };
 
 static rf_symbol add_layer(const rf_blocks *b, const vit *v, rf_symbol x, int32_t index)

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/half.h"
+#include "base/quantize.h"
 #include "persist/archive/writer.h"
 #include "persist/arrays/interchange_files.h"
 #include "persist/json.h"
@@ -81,17 +82,33 @@ void rf_weights_clear(rf_weights *weights)
     *weights = (rf_weights){ 0 };
 }
 
-uint64_t rf_weights_num_elements(const rf_weights *weights)
+/* Words of a tensor whose variables are in few bits; 0: they are not. */
+static uint64_t words_of(const rf_weight *w, const rf_strategy *strategy)
 {
-    uint64_t count = 0;
+    static const char table[] = "/embeddings";
+    const rf_shape shape = w->tensor->is.shape;
+    const size_t length = strlen(w->name), end = sizeof(table) - 1;
+    const bool is_table = length >= end && strcmp(w->name + length - end, table) == 0;
+    const rf_quantization kind = rf_strategy_quantization(strategy, w->name, is_table);
+    if (shape.rank != 2 || kind == RF_QUANTIZATION_NONE) return 0;
+    const bool lines_first = is_table || w->row->layout == RF_PRETRAINED_TRANSPOSED;
+    return rf_quantized_layout_make(kind, (uint64_t)shape.dim[!lines_first], (uint64_t)shape.dim[lines_first]).words;
+}
+
+void rf_weights_count_elements(const rf_weights *weights, const rf_strategy *strategy, uint64_t *elements,
+                               uint64_t *words)
+{
     const rf_tensor_entry *last = NULL;
+    *elements = *words = 0;
     for (uint32_t i = 0; i < weights->count; i++) {
         const rf_weight *w = &weights->items[i];
-        if (w->name && w->tensor != last && !w->tensor->is.unsupported_type)
-            count += (uint64_t)rf_shape_count(w->tensor->is.shape);
+        if (w->name && w->tensor != last && !w->tensor->is.unsupported_type) {
+            const uint64_t few = words_of(w, strategy);
+            *words += few;
+            if (few == 0) *elements += (uint64_t)rf_shape_count(w->tensor->is.shape);
+        }
         last = w->tensor;
     }
-    return count;
 }
 
 /* ---- shapes ---- */
@@ -224,8 +241,10 @@ static const rf_pretrained_tensor *find_new_head(const rf_weights *weights, cons
                                                  rf_name_numbers *numbers)
 {
     const rf_pretrained_architecture *a = weights->architecture;
-    for (uint32_t i = 0; weights->new_heads && i < a->num_tensors; i++)
-        if (a->tensors[i].head && rf_name_match(a->tensors[i].variable, variable, numbers)) return &a->tensors[i];
+    for (uint32_t i = 0; weights->new_heads && i < a->num_tensors; i++) {
+        const rf_pretrained_tensor *row = &a->tensors[i];
+        if (row->variable && rf_name_match(row->variable, variable, numbers)) return row->head ? row : NULL;
+    }
     return NULL;
 }
 
@@ -476,6 +495,16 @@ static void forget_values(writing *s)
     s->first = NULL;
 }
 
+/* All of a tensor is in few bits, and as it was read. */
+static bool keeps_bytes(const rf_weights *weights, const rf_tensor_entry *tensor)
+{
+    for (uint32_t i = 0; i < weights->count; i++) {
+        const rf_weight *w = &weights->items[i];
+        if (w->tensor == tensor && w->variable && rf_variable_was_assigned(w->variable)) return false;
+    }
+    return true;
+}
+
 static int compare_tensors(const void *x, const void *y)
 {
     const rf_weight *a = x, *b = y;
@@ -493,7 +522,7 @@ static rf_result find_values(writing *s, const char *name)
     if (!s->first) return RF_FAIL(RF_ERROR_INTERNAL, "tensor '%.200s' is not one of the files", name);
     while (s->first > weights->items && s->first[-1].tensor == wanted.tensor) s->first--;
     for (const rf_weight *w = s->first; w < weights->items + weights->count && w->tensor == wanted.tensor; w++) {
-        if (!w->variable) continue;
+        if (!w->variable || keeps_bytes(weights, w->tensor)) continue;
         s->values[s->count] = RF_NEW_ARRAY(float, w->in * w->out);
         if (!s->values[s->count]) return RF_ERROR_OUT_OF_HOST_MEMORY;
         RF_TRY(rf_variable_read(w->variable, s->values[s->count++]));
@@ -520,7 +549,7 @@ static void fill_row(const writing *s, uint64_t row, uint64_t begin, uint64_t en
     }
 }
 
-/* Bytes of a tensor as it is written: those of its file where it has no variable. */
+/* Bytes of a tensor as it is written: those of its file where it has no variable, or none but in few bits. */
 static rf_result read_values(void *user, const char *name, uint64_t offset, void *data, uint64_t size)
 {
     writing *s = user;

@@ -153,3 +153,5 @@ CASES = {
 # Those that a landing runs.
 SAMPLE = ("gpt2 options", "llama 3", "qwen2 window", "bert masked",
           "resnet torchvision", "vit")
+# Cases with weights in few bits; "+": embeddings and heads as well.
+QUANTIZED = (("gpt2", "int8+"), ("llama 3", "nf4"), ("phi3", "q4_0+"))

@@ -22,6 +22,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 import cases
 import hub
 import image_references
+import quantized
 import references
 
 STEPS, RATE, EXAMPLES, LENGTH, SIDE = 20, 64.0, 4, 13, 32
@@ -119,7 +120,8 @@ class Reference:
         return found
 
     def train(self):
-        optimizer = torch.optim.AdamW(self.weights.values(), lr=1e-3, betas=(0.9, 0.999), eps=1e-6,
+        trained = [w for w in self.weights.values() if w.requires_grad]
+        optimizer = torch.optim.AdamW(trained, lr=1e-3, betas=(0.9, 0.999), eps=1e-6,
                                       weight_decay=0.05)
         losses = []
         for _ in range(STEPS):
@@ -227,6 +229,40 @@ def check_case(driver, launcher, name, folder):
     print(line)
 
 
+def check_quantized(driver, name, kind, folder):
+    """Weights in few bits: results and gradients of the others are those of rounded weights, and
+    what is written back has the bytes that were there."""
+    config, written = cases.CASES[name]
+    rng = np.random.default_rng(sum(map(ord, name + kind)))
+    weights = make_directory(folder / "model", config, written, rng)
+    rounded, names = quantized.quantize(kind.rstrip("+"), config, weights, "+" in kind)
+    batch = make_batch(config, rng)
+    hub.write_tensors(folder / "batch.safetensors", {
+        name: ("I32", x.shape, hub.encode(x, "I32")) for name, x in batch.items()})
+    said = run(driver, "results", folder, kind)
+    expect(not said, said)
+    reference = Reference(config, rounded, batch)
+    found, wanted = hub.read_values(folder / "results.safetensors"), reference.results()
+    error = max(compare(output, found[output], x.detach().numpy(), 1e-4)
+                for output, x in wanted.items())
+    before = hub.read_directory(folder / "model")
+    check_same_bytes(before, hub.read_directory(folder / "same"))
+    run(driver, "step", folder, RATE, kind)
+    after = hub.read_directory(folder / "step")
+    gradients = reference.gradients()
+    for few in names:
+        del gradients[few]
+        expect(before[few] == after[few], "'%s' has other bytes after a step" % few)
+    worst = check_gradients(before, after, gradients, {})
+    for few in names:
+        reference.weights[few].requires_grad_(False)
+    losses = reference.train()
+    for devices in ("1", "2"):
+        check_losses(devices, run(driver, "train", folder, devices, kind), losses)
+    print("%-26s %s of %d weights: results %.1e, gradients %.1e, losses %.5f ... %.5f"
+          % (name, kind, len(names), error, worst, losses[0], losses[-1]))
+
+
 def check_memory(driver, folder):
     """Of 200 MB of variables, half of which are transposed as they are read, opening takes their
     bytes and at most 64 MB more. A software driver's memory is the process's."""
@@ -247,6 +283,12 @@ def main():
     if what == "sample":
         with tempfile.TemporaryDirectory(prefix="ringfire-test-") as folder:
             check_memory(driver, pathlib.Path(folder))
+    for name, kind in cases.QUANTIZED if what in ("sample", "all") else ():
+        with tempfile.TemporaryDirectory(prefix="ringfire-test-") as folder:
+            try:
+                check_quantized(driver, name, kind, pathlib.Path(folder))
+            except AssertionError as error:
+                sys.exit("%s in %s: %s" % (name, kind, error))
     for name in names:
         with tempfile.TemporaryDirectory(prefix="ringfire-test-") as folder:
             try:
@@ -255,4 +297,5 @@ def main():
                 sys.exit("%s: %s" % (name, error))
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -754,6 +754,56 @@ static void frozen_layers(rf_strategy *strategy)
     scratch_remove(d.path);
 }
 
+/* ---- weights in few bits ---- */
+
+/* The guide's line. */
+static rf_result open_in_4_bits(rf_strategy *strategy, const char *directory, rf_pretrained **out)
+{
+    rf_pretrained *pretrained;
+    const rf_quantize_params nf4 = { .kind = RF_QUANTIZATION_NF4 };
+    TRY(rf_pretrained_open(strategy, directory, &(rf_pretrained_params){ .quantize = &nf4 }, &pretrained));
+    *out = pretrained;
+    return RF_OK;
+}
+
+/* Weights that were not assigned have the bytes of the file, and one that was has the values of its bits. */
+static void few_bits(rf_strategy *strategy)
+{
+    hub_directory d;
+    rf_pretrained *p;
+    rf_array_set set;
+    float values[4 * WIDTH * WIDTH], rounded[4 * WIDTH * WIDTH];
+    make_gpt2(&d);
+    OK(open_in_4_bits(strategy, d.path, &p));
+    rf_layer *first = find_layer(rf_pretrained_model(p), "h/0/mlp/c_fc");
+    rf_variable *kernel = rf_layer_variable(first, "kernel");
+    assert_false(rf_variable_trainable(kernel));
+    assert_true(rf_variable_trainable(rf_layer_variable(first, "bias")));
+    for (int i = 0; i < 4 * WIDTH * WIDTH; i++) values[i] = 0.01f * (float)(i % 7);
+    OK(rf_variable_assign(kernel, values));
+    OK(rf_variable_read(kernel, rounded));
+    assert_true(memcmp(values, rounded, sizeof(values)) != 0);
+    OK(rf_pretrained_save(p, in(&d, "saved")));
+    rf_pretrained_destroy(&p);
+    OK(rf_safetensors_read(in(&d, "saved/model.safetensors"), &set));
+    assert_int_equal(set.count, d.count);
+    for (uint32_t i = 0; i < set.count; i++) {
+        const rf_array *is = &set.items[i].array, *was = find_tensor(&d, set.items[i].name);
+        const bool assigned = strcmp(set.items[i].name, "h.0.mlp.c_fc.weight") == 0;
+        assert_memory_equal(is->data, assigned ? (const void *)rounded : was->data,
+                            (size_t)rf_shape_count(is->shape) * sizeof(float));
+    }
+    rf_array_set_free(&set);
+    const rf_quantize_params wrong = { .kind = (rf_quantization)9 };
+    refuse_directory(strategy, &d, &(rf_pretrained_params){ .quantize = &wrong }, RF_ERROR_INVALID_ARGUMENT,
+                     "rf_pretrained_open: quantize: quantization 9 does not exist");
+    OK(rf_pretrained_open(strategy, d.path, NULL, &p)); /* the rules ended with that call */
+    assert_true(rf_variable_trainable(rf_layer_variable(find_layer(rf_pretrained_model(p), "h/0/mlp/c_fc"), "kernel")));
+    rf_pretrained_destroy(&p);
+    scratch_remove(d.path);
+}
+
+TEST_ON_ONE(few_bits)
 TEST_ON_ONE(configurations)
 TEST_ON_ONE(tensors)
 TEST_ON_ONE(shards)
