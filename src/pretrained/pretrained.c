@@ -299,7 +299,7 @@ static rf_result broadcast_text(rf_strategy *strategy, char **text, size_t *size
     return rf_broadcast_bytes(strategy, "config", *text, bytes);
 }
 
-/* What the configuration says of classes that were asked for. */
+/* The configuration, with the classes that were asked for. */
 static rf_result describe_classes(const rf_pretrained_config *config, const char *const *names, char **text)
 {
     json_t *root = json_deep_copy(config->root), *labels = json_object(), *numbers = json_object();

@@ -274,7 +274,7 @@ static bool has_prefix(const rf_weights *weights)
     return !weights->architecture->prefix;
 }
 
-/* Tensors of heads that no file has. Entries move: what is bound keeps their names meanwhile. */
+/* Adds tensors of heads that no file has. Entries move, so that all are matched anew. */
 static rf_result add_missing_heads(rf_weights *weights, const rf_model *model)
 {
     const uint32_t before = weights->files->num_added;

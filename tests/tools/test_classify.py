@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The classifier of photos as a user meets it: a pretrained network with a new head learns painted
-images, of which one class has few, the same on two devices; a confusion matrix is shown, the network
-is written back, and bad input is named.
+images, of which one class has few, the same on two devices. A confusion matrix is shown, the
+network is written back, and bad input is named.
 
 Usage: test_classify.py CLASSIFY"""
 import json

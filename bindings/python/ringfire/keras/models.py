@@ -687,6 +687,14 @@ class Pretrained(_Loaded):
         self.adopt(pointer, None, self._directory)
         self.keep(*kept)
 
+    @property
+    def new_variables(self) -> List[str]:
+        """Names of variables that begin anew instead of with the directory's values."""
+        names: List[str] = []
+        while found := lib.rf_pretrained_new_variable(self._directory.pointer, len(names)):
+            names.append(text(found))
+        return names
+
     def image_scale(self) -> Tuple[Tuple[float, ...], Tuple[float, ...]]:
         """Mean and deviation of each channel, of images in [0, 1], that
         ``preprocessor_config.json`` asks for; else 0 and 1."""
