@@ -687,6 +687,14 @@ class Pretrained(_Loaded):
         self.adopt(pointer, None, self._directory)
         self.keep(*kept)
 
+    @property
+    def new_variables(self) -> List[str]:
+        """Names of variables that begin anew instead of with the directory's values."""
+        names: List[str] = []
+        while found := lib.rf_pretrained_new_variable(self._directory.pointer, len(names)):
+            names.append(text(found))
+        return names
+
     def image_scale(self) -> Tuple[Tuple[float, ...], Tuple[float, ...]]:
         """Mean and deviation of each channel, of images in [0, 1], that
         ``preprocessor_config.json`` asks for; else 0 and 1."""
@@ -702,13 +710,19 @@ class Pretrained(_Loaded):
 def from_pretrained(directory: Path, sequence_length: int = 0,
                     ignored_keys: Sequence[str] = (), image_size: int = 0,
                     synchronized_batch_norm: bool = False, quantize: Optional[str] = None,
-                    quantized_weights: Sequence[str] = ()) -> Pretrained:
+                    quantized_weights: Sequence[str] = (),
+                    class_names: Sequence[str] = ()) -> Pretrained:
     """The model of a directory of the Hugging Face hub, on the strategy of the scope. What
     ``config.json`` asks for and is not there is an error, unless it is one of ``ignored_keys``.
     ``synchronized_batch_norm``: in training, statistics are those of the whole batch.
-    ``quantize`` stores weights in few bits, as ``set_quantization()`` of strategies does."""
+    ``quantize`` stores weights in few bits, as ``set_quantization()`` of strategies does.
+    ``class_names``: the model becomes a classifier of these classes, whose head begins anew where
+    the directory has none of that size."""
     name = os.path.basename(os.path.abspath(os.fspath(directory)))
+    names = [ffi.new("char[]", one.encode()) for one in class_names]
+    listed = ffi.new("const char *[]", names) if names else ffi.NULL
     return Pretrained(_Directory(directory, ignored_keys, quantize, quantized_weights,
+                                 num_classes=len(names), class_names=listed,
                                  sequence_length=sequence_length, image_size=image_size,
                                  synchronized_batch_norm=synchronized_batch_norm), name)
 
