@@ -1,0 +1,492 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Layers of ONNX' operations: their configuration, and what their functions have in common. */
+#include "train/onnx/op.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "persist/json.h"
+#include "trace/trace.h"
+
+enum { MOST_STACK = 64 };
+
+const rf_import_op *rf_import_find_op(const char *name)
+{
+    const rf_import_op_list *const lists[] = { &rf_import_element_ops, &rf_import_axis_ops, &rf_import_image_ops,
+                                               &rf_import_matrix_ops };
+    for (size_t k = 0; k < sizeof(lists) / sizeof(lists[0]); k++)
+        for (uint32_t i = 0; i < lists[k]->count; i++)
+            if (strcmp(lists[k]->items[i].name, name) == 0) return &lists[k]->items[i];
+    return NULL;
+}
+
+/* ---- attributes ---- */
+
+int64_t rf_import_int(const rf_import_call *c, const char *name, int64_t fallback)
+{
+    const json_t *a = json_object_get(c->attributes, name);
+    return json_is_integer(a) ? json_integer_value(a) : fallback;
+}
+
+double rf_import_real(const rf_import_call *c, const char *name, double fallback)
+{
+    const json_t *a = json_object_get(c->attributes, name);
+    return json_is_number(a) ? json_number_value(a) : fallback;
+}
+
+const char *rf_import_text(const rf_import_call *c, const char *name, const char *fallback)
+{
+    const json_t *a = json_object_get(c->attributes, name);
+    return json_is_string(a) ? json_string_value(a) : fallback;
+}
+
+uint32_t rf_import_ints(const rf_import_call *c, const char *name, int64_t *out, uint32_t most)
+{
+    const json_t *a = json_object_get(c->attributes, name);
+    const size_t count = json_array_size(a) < most ? json_array_size(a) : most;
+    for (size_t i = 0; i < count; i++) out[i] = json_integer_value(json_array_get(a, i));
+    return (uint32_t)count;
+}
+
+int32_t rf_import_axis(rf_import_call *c, int64_t axis, int32_t rank)
+{
+    static const int32_t places[] = { 0, 3, 1, 2 };
+    if (axis < 0) axis += rank;
+    if (axis < 0 || axis >= rank) {
+        rf_import_call_fail(c, "has an axis that its operand lacks");
+        return -1;
+    }
+    return c->last && rank == 4 ? places[axis] : (int32_t)axis;
+}
+
+uint32_t rf_import_axes(rf_import_call *c, uint32_t operand, int32_t rank, int32_t *out)
+{
+    int64_t listed[RF_MAX_RANK], count = 0;
+    const double *numbers;
+    if (rf_import_has(c, operand)) {
+        if (!rf_import_numbers(c, operand, &numbers, &count)) return 0;
+        if (count > RF_MAX_RANK) rf_import_call_fail(c, "has more axes than its operand");
+        for (int64_t i = 0; i < count && i < RF_MAX_RANK; i++) listed[i] = (int64_t)numbers[i];
+    } else {
+        count = rf_import_ints(c, "axes", listed, RF_MAX_RANK);
+    }
+    for (int64_t i = 0; i < count && i < RF_MAX_RANK; i++) out[i] = rf_import_axis(c, listed[i], rank);
+    return (uint32_t)(count < RF_MAX_RANK ? count : RF_MAX_RANK);
+}
+
+/* ---- operands ---- */
+
+void rf_import_call_fail(rf_import_call *c, const char *why)
+{
+    (void)rf_trace_fail(c->t, RF_ERROR_UNSUPPORTED, "%s %s", c->op, why);
+}
+
+bool rf_import_has(const rf_import_call *c, uint32_t i)
+{
+    return i < c->num_in && c->in[i].there;
+}
+
+bool rf_import_is_whole(const rf_import_call *c, uint32_t i)
+{
+    const rf_import_operand *o = &c->in[i];
+    return o->tensor.id ? rf_tensor_dtype(c->t, o->tensor) == RF_I32 : !o->is_float;
+}
+
+rf_shape rf_import_shape_of_operand(rf_import_call *c, uint32_t i)
+{
+    return c->in[i].tensor.id ? rf_tensor_shape(c->t, c->in[i].tensor) : c->in[i].shape;
+}
+
+static rf_tensor constant_of(rf_import_call *c, const rf_import_operand *o, rf_dtype type)
+{
+    const int64_t count = rf_shape_count(o->shape);
+    if (count <= 0) {
+        rf_import_call_fail(c, "reads a tensor without elements");
+        return (rf_tensor){ 0 };
+    }
+    for (int64_t i = 0; o->follows && i < count; i++)
+        if (o->follows[i]) {
+            rf_import_call_fail(c, "computes with a size that follows the batch");
+            return (rf_tensor){ 0 };
+        }
+    int32_t *words = rf_arena_alloc(&c->arena, (size_t)count * 4);
+    float *floats = (float *)words;
+    for (int64_t i = 0; words && i < count; i++) {
+        if (type == RF_F32)
+            floats[i] = (float)o->numbers[i];
+        else
+            words[i] = o->numbers[i] >= 2147483647.0    ? INT32_MAX
+                       : o->numbers[i] <= -2147483648.0 ? INT32_MIN
+                                                        : (int32_t)o->numbers[i];
+    }
+    return words ? rf_constant_array(c->t, &(rf_array){ type, o->shape, words }) : (rf_tensor){ 0 };
+}
+
+rf_tensor rf_import_tensor_of(rf_import_call *c, uint32_t i)
+{
+    if (!rf_import_has(c, i)) {
+        rf_import_call_fail(c, "lacks an operand");
+        return (rf_tensor){ 0 };
+    }
+    const rf_import_operand *o = &c->in[i];
+    return o->tensor.id ? o->tensor : constant_of(c, o, o->is_float ? RF_F32 : RF_I32);
+}
+
+rf_tensor rf_import_float_of(rf_import_call *c, uint32_t i)
+{
+    if (rf_import_has(c, i) && !c->in[i].tensor.id) return constant_of(c, &c->in[i], RF_F32);
+    const rf_tensor x = rf_import_tensor_of(c, i);
+    return rf_tensor_dtype(c->t, x) == RF_F32 ? x : rf_cast(c->t, x, RF_F32);
+}
+
+rf_tensor rf_import_back(rf_import_call *c, uint32_t operand, rf_tensor y)
+{
+    return rf_import_is_whole(c, operand) ? rf_cast(c->t, y, RF_I32) : y;
+}
+
+bool rf_import_numbers(rf_import_call *c, uint32_t i, const double **numbers, int64_t *count)
+{
+    if (!rf_import_has(c, i) || c->in[i].tensor.id) {
+        rf_import_call_fail(c, "needs an operand that is known when the model is made, and gets one that is computed");
+        return false;
+    }
+    *numbers = c->in[i].numbers;
+    *count = rf_shape_count(c->in[i].shape);
+    return true;
+}
+
+double rf_import_number(rf_import_call *c, uint32_t i, double fallback)
+{
+    const double *numbers;
+    int64_t count;
+    if (!rf_import_has(c, i) || !rf_import_numbers(c, i, &numbers, &count)) return fallback;
+    return count > 0 ? numbers[0] : fallback;
+}
+
+rf_tensor rf_import_swap_last(rf_import_call *c, rf_tensor x, int32_t axis)
+{
+    int32_t perm[RF_MAX_RANK];
+    const int32_t rank = rf_tensor_shape(c->t, x).rank;
+    if (axis < 0 || axis >= rank || axis == rank - 1) return x;
+    for (int32_t d = 0; d < rank; d++) perm[d] = d;
+    perm[axis] = rank - 1;
+    perm[rank - 1] = axis;
+    return rf_transpose(c->t, x, perm);
+}
+
+/* The first tensor that the batch is a dimension of. */
+static bool find_batch(rf_import_call *c, rf_tensor *x, int32_t *axis)
+{
+    for (uint32_t i = 0; i < c->num_in; i++) {
+        if (!c->in[i].tensor.id) continue;
+        const int32_t rank = rf_tensor_shape(c->t, c->in[i].tensor).rank;
+        for (*axis = 0; *axis < rank; ++*axis)
+            if (rf_dim_follows(c->t, c->in[i].tensor, *axis)) {
+                *x = c->in[i].tensor;
+                return true;
+            }
+    }
+    return false;
+}
+
+rf_tensor rf_import_fill(rf_import_call *c, const rf_import_operand *sizes, double value)
+{
+    rf_shape shape = { .rank = (int32_t)rf_shape_count(sizes->shape) };
+    rf_tensor x;
+    int32_t axis, at = -1;
+    if (shape.rank > RF_MAX_RANK) rf_import_call_fail(c, "has a result of too many dimensions");
+    for (int32_t d = 0; d < shape.rank && d < RF_MAX_RANK; d++) {
+        const bool follows = sizes->follows && sizes->follows[d];
+        if (follows && at >= 0) rf_import_call_fail(c, "makes a tensor in which two dimensions follow the batch");
+        if (follows) at = d;
+        shape.dim[d] = follows ? 1 : (int64_t)sizes->numbers[d];
+    }
+    const int64_t count = rf_shape_count(shape);
+    if (count <= 0 || count > 1 << 28) {
+        rf_import_call_fail(c, "makes a tensor without elements, or of too many");
+        return (rf_tensor){ 0 };
+    }
+    float *numbers = rf_arena_alloc(&c->arena, (size_t)count * sizeof(float));
+    for (int64_t i = 0; numbers && i < count; i++) numbers[i] = (float)value;
+    const rf_tensor base = rf_constant_array(c->t, &(rf_array){ RF_F32, shape, numbers });
+    if (at < 0) return base;
+    if (!find_batch(c, &x, &axis)) {
+        rf_import_call_fail(c, "makes a tensor of the batch's size without a tensor of it");
+        return (rf_tensor){ 0 };
+    }
+    const rf_tensor line = rf_positions_along(c->t, x, axis);
+    rf_size ranks[RF_MAX_RANK];
+    for (int32_t d = 0; d < shape.rank; d++) ranks[d] = d == at ? rf_size_of(line, 0, 1) : rf_size_fixed(1);
+    const rf_tensor zeros =
+        rf_multiply(c->t, rf_regroup(c->t, line, ranks, (uint32_t)shape.rank), rf_constant(c->t, 0));
+    return rf_add(c->t, base, zeros);
+}
+
+/* ---- configuration ---- */
+
+typedef struct op_layer {
+    json_t *config;
+    const rf_import_op *op;
+    double **numbers; /* by operand; NULL: no numbers, or sizes */
+    uint32_t num_operands;
+} op_layer;
+
+static void op_layer_free(void *user)
+{
+    op_layer *l = user;
+    for (uint32_t i = 0; l->numbers && i < l->num_operands; i++) rf_free(l->numbers[i]);
+    rf_free(l->numbers);
+    json_decref(l->config);
+    rf_free(l);
+}
+
+static json_t *operands_of(const op_layer *l)
+{
+    return json_object_get(l->config, "in");
+}
+
+static rf_result op_build(rf_layer *layer, const rf_custom_tensor *inputs, uint32_t num_inputs, void *user)
+{
+    const op_layer *l = user;
+    const json_t *variables = json_object_get(l->config, "variables");
+    (void)inputs;
+    (void)num_inputs;
+    for (size_t i = 0; i < json_array_size(variables); i++) {
+        const json_t *v = json_array_get(variables, i);
+        rf_custom_variable_params params = { .name = json_string_value(json_object_get(v, "name")),
+                                             .initializer = { .kind = RF_INIT_ZEROS },
+                                             .not_trainable = json_is_true(json_object_get(v, "state")) };
+        RF_TRY(rf_shape_from_json(v, "shape", &params.shape));
+        RF_TRY(rf_custom_layer_add_variable(layer, &params));
+    }
+    return RF_OK;
+}
+
+/* ---- sizes ---- */
+
+static bool apply_operator(const char *op, double *stack, bool *follows, uint32_t *depth)
+{
+    if (strcmp(op, "f") == 0 || strcmp(op, "c") == 0 || strcmp(op, "r") == 0 || strcmp(op, "t") == 0) {
+        if (*depth < 1) return false;
+        double *x = &stack[*depth - 1];
+        *x = *op == 'f' ? floor(*x) : *op == 'c' ? ceil(*x) : *op == 'r' ? nearbyint(*x) : trunc(*x);
+        return true;
+    }
+    if (*depth < 2) return false;
+    const double b = stack[--*depth], a = stack[*depth - 1];
+    double *y = &stack[*depth - 1];
+    follows[*depth - 1] |= follows[*depth];
+    switch (*op) {
+    case '+': *y = a + b; break;
+    case '-': *y = a - b; break;
+    case '*': *y = a * b; break;
+    case '/': *y = a / b; break;
+    case 'q': *y = b != 0 ? trunc(a / b) : 0; break;
+    case '%': *y = b != 0 ? a - floor(a / b) * b : 0; break;
+    case 'M': *y = a > b ? a : b; break;
+    case 'm': *y = a < b ? a : b; break;
+    default: return false;
+    }
+    return true;
+}
+
+/* One size: tokens in postfix order, numbers, [input, axis] and operators. */
+static bool evaluate_size(rf_import_call *c, const json_t *tokens, const rf_tensor *tensors, uint32_t num_tensors,
+                          double *out, bool *out_follows)
+{
+    double stack[MOST_STACK];
+    bool follows[MOST_STACK];
+    uint32_t depth = 0;
+    for (size_t i = 0; i < json_array_size(tokens); i++) {
+        const json_t *token = json_array_get(tokens, i);
+        if (json_is_string(token)) {
+            if (!apply_operator(json_string_value(token), stack, follows, &depth)) return false;
+            continue;
+        }
+        if (depth == MOST_STACK) return false;
+        follows[depth] = false;
+        if (json_is_number(token)) {
+            stack[depth++] = json_number_value(token);
+            continue;
+        }
+        const json_int_t input = json_integer_value(json_array_get(token, 0)),
+                         axis = json_integer_value(json_array_get(token, 1));
+        if (input < 0 || input >= num_tensors) return false;
+        const rf_shape shape = rf_tensor_shape(c->t, tensors[input]);
+        if (axis < 0 || axis >= shape.rank) return false;
+        follows[depth] = rf_dim_follows(c->t, tensors[input], (int32_t)axis);
+        stack[depth++] = (double)shape.dim[axis];
+    }
+    if (depth != 1) return false;
+    *out = stack[0];
+    *out_follows = follows[0];
+    return true;
+}
+
+static void evaluate_sizes(rf_import_call *c, const json_t *sizes, const rf_tensor *tensors, uint32_t num_tensors,
+                           rf_import_operand *o)
+{
+    const size_t count = json_array_size(sizes);
+    o->numbers = rf_arena_alloc(&c->arena, count * sizeof(double));
+    o->follows = rf_arena_alloc(&c->arena, count * sizeof(bool));
+    if (!o->numbers || !o->follows) {
+        (void)rf_trace_emit(c->t, RF_ERROR_OUT_OF_HOST_MEMORY, 0);
+        return;
+    }
+    for (size_t i = 0; i < count; i++)
+        if (!evaluate_size(c, json_array_get(sizes, i), tensors, num_tensors, &o->numbers[i], &o->follows[i]))
+            rf_import_call_fail(c, "has a size in its description that is none");
+}
+
+static void find_operand(rf_import_call *c, const op_layer *l, const rf_layer *layer, const rf_tensor *tensors,
+                         uint32_t num_tensors, uint32_t i)
+{
+    const json_t *j = json_array_get(operands_of(l), i), *at;
+    rf_import_operand *o = &c->in[i];
+    if (!json_is_object(j)) return;
+    o->there = true;
+    if ((at = json_object_get(j, "tensor"))) {
+        const json_int_t number = json_integer_value(at);
+        if (number >= 0 && number < num_tensors) o->tensor = tensors[number];
+        o->is_float = true;
+        return;
+    }
+    if ((at = json_object_get(j, "variable"))) {
+        rf_variable *v = rf_layer_variable(layer, json_string_value(at));
+        o->is_float = true;
+        if (v) o->tensor = rf_variable_tensor(c->t, v);
+        return;
+    }
+    o->is_float = !json_is_true(json_object_get(j, "whole"));
+    if (rf_shape_from_json(j, "shape", &o->shape) < 0) o->shape.rank = 0;
+    o->numbers = l->numbers[i];
+    const json_t *sizes = json_object_get(j, "sizes");
+    if (sizes) evaluate_sizes(c, sizes, tensors, num_tensors, o);
+}
+
+static rf_result op_call(rf_trace *t, const rf_layer *layer, const rf_tensor *inputs, rf_tensor *outputs, rf_mode mode,
+                         void *user)
+{
+    const op_layer *l = user;
+    const uint32_t num_tensors = (uint32_t)json_integer_value(json_object_get(l->config, "tensors"));
+    rf_import_call c = { .t = t,
+                         .mode = mode,
+                         .op = l->op->name,
+                         .attributes = json_object_get(l->config, "attributes"),
+                         .opset = json_integer_value(json_object_get(l->config, "opset")),
+                         .last = json_is_true(json_object_get(l->config, "last")),
+                         .num_in = l->num_operands,
+                         .num_out = (uint32_t)json_integer_value(json_object_get(l->config, "out")),
+                         .out = outputs };
+    for (uint32_t i = 0; i < c.num_in; i++) find_operand(&c, l, layer, inputs, num_tensors, i);
+    if (rf_trace_status(t) >= 0) l->op->trace(&c);
+    rf_arena_free(&c.arena);
+    return rf_trace_status(t);
+}
+
+/* ---- making one ---- */
+
+static rf_result fail_config(const char *what)
+{
+    return RF_FAIL(RF_ERROR_CORRUPT_DATA, "a layer of type '%s': %s", RF_IMPORT_LAYER_TYPE, what);
+}
+
+static int hex_digit(char c)
+{
+    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+/* Doubles as 16 digits each. */
+static rf_result numbers_read(const char *text, int64_t count, double **out)
+{
+    if (!text || count < 0 || strlen(text) != (size_t)count * 16) return fail_config("other numbers than its shape");
+    *out = RF_NEW_ARRAY(double, (size_t)count);
+    if (!*out) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    for (int64_t i = 0; i < count; i++) {
+        uint64_t word = 0;
+        for (int k = 0; k < 16; k++) {
+            const int digit = hex_digit(text[16 * i + k]);
+            if (digit < 0) return fail_config("a number is none");
+            word = word << 4 | (uint64_t)digit;
+        }
+        memcpy(&(*out)[i], &word, sizeof(word));
+    }
+    return RF_OK;
+}
+
+static rf_result check_operand(op_layer *l, uint32_t i)
+{
+    const json_t *j = json_array_get(operands_of(l), i), *numbers = json_object_get(j, "numbers");
+    const json_t *sizes = json_object_get(j, "sizes");
+    rf_shape shape;
+    if (json_is_null(j) || json_object_get(j, "tensor") || json_is_string(json_object_get(j, "variable"))) return RF_OK;
+    if (!numbers && !sizes) return fail_config("an operand is nothing");
+    RF_TRY(rf_shape_from_json(j, "shape", &shape));
+    const int64_t count = rf_shape_count(shape);
+    if (sizes) return json_array_size(sizes) == (size_t)count ? RF_OK : fail_config("other sizes than its shape");
+    return numbers_read(json_string_value(numbers), count, &l->numbers[i]);
+}
+
+static rf_result check_config(op_layer *l)
+{
+    const char *op = json_string_value(json_object_get(l->config, "op"));
+    const json_int_t tensors = json_integer_value(json_object_get(l->config, "tensors")),
+                     out = json_integer_value(json_object_get(l->config, "out"));
+    l->op = op ? rf_import_find_op(op) : NULL;
+    if (!l->op) return fail_config("an operation that is not known here");
+    const size_t count = json_array_size(operands_of(l));
+    if (count > RF_IMPORT_MOST_OPERANDS || tensors < 1 || tensors > RF_MAX_CUSTOM_TENSORS || out < 1 ||
+        out > RF_MAX_CUSTOM_TENSORS || count < l->op->min_in)
+        return fail_config("other numbers of operands than its operation has");
+    l->num_operands = (uint32_t)count;
+    l->numbers = RF_NEW_ARRAY(double *, count);
+    if (!l->numbers) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    for (uint32_t i = 0; i < count; i++) {
+        RF_TRY(check_operand(l, i));
+        const json_t *tensor = json_object_get(json_array_get(operands_of(l), i), "tensor");
+        if (tensor &&
+            (!json_is_integer(tensor) || json_integer_value(tensor) < 0 || json_integer_value(tensor) >= tensors))
+            return fail_config("an operand is a tensor that it does not get");
+    }
+    return RF_OK;
+}
+
+rf_result rf_import_op_layer(json_t *config, const char *name, rf_layer **out)
+{
+    *out = NULL;
+    op_layer *l = RF_NEW(op_layer);
+    if (!l) {
+        json_decref(config);
+        return RF_ERROR_OUT_OF_HOST_MEMORY;
+    }
+    l->config = config;
+    char *text = NULL;
+    rf_result r = check_config(l);
+    if (r >= 0) r = rf_json_text(json_incref(config), &text);
+    if (r < 0) {
+        op_layer_free(l);
+        return r;
+    }
+    const rf_custom_layer_params params = { .type = RF_IMPORT_LAYER_TYPE,
+                                            .name = name,
+                                            .num_inputs =
+                                                (uint32_t)json_integer_value(json_object_get(config, "tensors")),
+                                            .num_outputs = (uint32_t)json_integer_value(json_object_get(config, "out")),
+                                            .build = op_build,
+                                            .call = op_call,
+                                            .user = l,
+                                            .destroy = op_layer_free,
+                                            .config = text };
+    r = rf_layer_custom(&params, out);
+    rf_free(text);
+    return r;
+}
+
+rf_result rf_import_op_layer_make(void *user, const char *name, const char *config, rf_layer **out)
+{
+    json_t *object;
+    (void)user;
+    RF_TRY(rf_json_parse(config, strlen(config), RF_IMPORT_LAYER_TYPE, &object));
+    return rf_import_op_layer(object, name, out);
+}
