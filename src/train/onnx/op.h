@@ -15,7 +15,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 
-#define RF_IMPORT_LAYER_TYPE "onnx"
+#define RF_IMPORT_LAYER_TYPE "rf.onnx"
 enum { RF_IMPORT_MOST_OPERANDS = 24 };
 
 /* An input of a node while it is traced. */

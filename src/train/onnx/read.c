@@ -387,10 +387,17 @@ static rf_result read_attribute(reader *r, rf_import_bytes message, rf_import_at
             RF_TRY(read_graph(r, f.bytes, a->g));
             break;
         case 20: a->type = f.value <= INT32_MAX ? (int32_t)f.value : 0; break;
-        default: break; /* numbers, read below; strings, tensors, graphs, descriptions */
+        default: break; /* lists, read below; lists of tensors and graphs, descriptions */
         }
     }
     RF_TRY(read_floats(r, message, 7, &a->floats, &a->num_floats));
+    RF_TRY(count_fields(message, 9, &a->num_strings));
+    RF_TRY(RF_ARENA_ARRAY(r->arena, a->strings, a->num_strings));
+    uint32_t strings = 0;
+    for (rf_import_bytes b = message; b.size > 0;) {
+        RF_TRY(field_next(&b, &f));
+        if (f.number == 9) RF_TRY(text_of(r, &f, &a->strings[strings++]));
+    }
     return read_ints(r, message, 8, &a->ints, &a->num_ints);
 }
 
@@ -558,7 +565,7 @@ rf_result rf_import_each_external(rf_import_file *file, rf_result (*visit)(void 
     return each_of_graph(&file->graph, visit, user);
 }
 
-const rf_import_attribute *rf_import_find(const rf_import_node *node, const char *name)
+const rf_import_attribute *rf_import_find_attribute(const rf_import_node *node, const char *name)
 {
     for (uint32_t i = 0; i < node->num_attributes; i++)
         if (strcmp(node->attributes[i].name, name) == 0) return &node->attributes[i];

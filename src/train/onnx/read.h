@@ -57,7 +57,8 @@ typedef struct rf_import_attribute {
     struct rf_import_graph *g;
     float *floats;
     int64_t *ints;
-    uint32_t num_floats, num_ints;
+    const char **strings;
+    uint32_t num_floats, num_ints, num_strings;
 } rf_import_attribute;
 enum { RF_IMPORT_ATTRIBUTE_FLOAT = 1, RF_IMPORT_ATTRIBUTE_INT, RF_IMPORT_ATTRIBUTE_STRING, RF_IMPORT_ATTRIBUTE_TENSOR };
 
@@ -110,6 +111,6 @@ bool rf_import_type_is_float(int32_t type);
 rf_result rf_import_tensor_floats(const rf_import_tensor *tensor, float *out);
 rf_result rf_import_tensor_whole(const rf_import_tensor *tensor, int64_t *out);
 
-const rf_import_attribute *rf_import_find(const rf_import_node *node, const char *name);
+const rf_import_attribute *rf_import_find_attribute(const rf_import_node *node, const char *name);
 
 #endif

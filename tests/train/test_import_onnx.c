@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Files that the library wrote come back as models that give the same bits. */
+#include <ringfire/interchange.h>
+
+#include "onnx_models.h"
+#include "run_state.h"
+#include "tests/ops/cases/case_data.h"
+#include "tests/room.h"
+
+static rf_strategy *one;
+static char folder[64], path[200], again[200];
+
+static int begin(void **state)
+{
+    (void)state;
+    one = open_devices("llvmpipe");
+    scratch(folder);
+    snprintf(path, sizeof(path), "%s/model.onnx", folder);
+    snprintf(again, sizeof(again), "%s/again.onnx", folder);
+    return 0;
+}
+
+static int end(void **state)
+{
+    (void)state;
+    rf_strategy_destroy(&one);
+    scratch_remove(folder);
+    return 0;
+}
+
+#define NEEDS_LAVAPIPE                                                                                                 \
+    if (!one) SKIP("not installed: llvmpipe")
+
+static void predict(rf_model *model, const rf_array *in, rf_array *out)
+{
+    rf_dataset *raw, *data;
+    OK(rf_dataset_from_arrays(&(rf_dataset_arrays_params){ .arrays = in, .num_arrays = 1 }, &raw));
+    OK(rf_dataset_batch(raw, (uint32_t)in->shape.dim[0], RF_REMAINDER_KEEP, &data));
+    OK(rf_model_predict_many(model, data, out, rf_model_num_outputs(model)));
+    rf_dataset_destroy(&data);
+    rf_dataset_destroy(&raw);
+}
+
+/* Bits, or within a tolerance where steps of a recurrent layer stand one after the other in the file. */
+static void compare(const char *what, const rf_array *a, const rf_array *b, double tolerance)
+{
+    const int64_t count = rf_shape_count(a->shape);
+    if (!rf_shape_equal(a->shape, b->shape) || a->dtype != b->dtype) fail_msg("%s: another shape", what);
+    if (tolerance == 0 && a->dtype != RF_F32) {
+        assert_memory_equal(a->data, b->data, (size_t)count * rf_dtype_size(a->dtype));
+        return;
+    }
+    const float *x = a->data, *y = b->data;
+    for (int64_t i = 0; i < count; i++) {
+        if (x[i] != x[i] && y[i] != y[i]) continue;
+        if (!(x[i] - y[i] <= tolerance && y[i] - x[i] <= tolerance))
+            fail_msg("%s: [%lld] is %.9g, not %.9g", what, (long long)i, y[i], x[i]);
+    }
+}
+
+/* Out, in, and both once more. */
+static void round_trip(const char *what, rf_model *model, const rf_array *in, double tolerance)
+{
+    rf_array first[RF_MAX_COMPONENTS], second[RF_MAX_COMPONENTS], third[RF_MAX_COMPONENTS];
+    const uint32_t count = rf_model_num_outputs(model);
+    rf_model *back, *twice;
+    predict(model, in, first);
+    OK(rf_model_export_onnx(model, path));
+    if (rf_model_import_onnx(one, path, NULL, &back) < 0) fail_msg("%s: %s", what, rf_error_message());
+    assert_int_equal(rf_model_num_outputs(back), count);
+    predict(back, in, second);
+    for (uint32_t i = 0; i < count; i++) compare(what, &first[i], &second[i], tolerance);
+    if (rf_model_export_onnx(back, again) < 0) fail_msg("%s, out again: %s", what, rf_error_message());
+    if (rf_model_import_onnx(one, again, NULL, &twice) < 0) fail_msg("%s, in again: %s", what, rf_error_message());
+    predict(twice, in, third);
+    for (uint32_t i = 0; i < count; i++) compare(what, &second[i], &third[i], tolerance);
+    for (uint32_t i = 0; i < count; i++) {
+        rf_array_free(&first[i]);
+        rf_array_free(&second[i]);
+        rf_array_free(&third[i]);
+    }
+    rf_model_destroy(&twice);
+    rf_model_destroy(&back);
+}
+
+static void noise_trip(const char *what, rf_model *model, rf_shape shape, double tolerance)
+{
+    const size_t count = (size_t)rf_shape_count(shape);
+    float *values = calloc(count, sizeof(*values));
+    assert_non_null(values);
+    fill_noise(values, count, 8);
+    const rf_array in = array_f32(shape, values);
+    round_trip(what, model, &in, tolerance);
+    free(values);
+}
+
+TEST(images_come_back)
+{
+    NEEDS_LAVAPIPE;
+    rf_model *model = image_model(one);
+    noise_trip("image", model, RF_SHAPE(3, 11, 10, 2), 0);
+    rf_model_destroy(&model);
+    model = pooled_model(one);
+    noise_trip("pooled", model, RF_SHAPE(2, 8, 8, 3), 0);
+    rf_model_destroy(&model);
+    for (int turned = 0; turned < 2; turned++) {
+        model = normalized_model(one, turned);
+        noise_trip("normalized", model, RF_SHAPE(3, 7, 6, 2), 0);
+        rf_model_destroy(&model);
+    }
+    model = windows_model(one);
+    noise_trip("windows", model, RF_SHAPE(3, 5, 4, 2), 0);
+    rf_model_destroy(&model);
+    model = branches_of_images(one);
+    noise_trip("joined", model, RF_SHAPE(2, 3, 2, 2), 0);
+    rf_model_destroy(&model);
+}
+
+TEST(sequences_come_back)
+{
+    NEEDS_LAVAPIPE;
+    rf_model *model = sequence_model(one);
+    noise_trip("sequence", model, RF_SHAPE(3, 11, 3), 0);
+    rf_model_destroy(&model);
+    model = recurrent_model(one);
+    noise_trip("recurrent", model, RF_SHAPE(3, 6, 4), 1e-6);
+    rf_model_destroy(&model);
+}
+
+TEST(language_comes_back)
+{
+    NEEDS_LAVAPIPE;
+    static int32_t tokens[3][6] = { { 1, 8, 3, 3, 7, 2 }, { 4, 5, 1, 0, 0, 0 }, { 0, 0, 0, 0, 0, 0 } };
+    const rf_array in = { RF_I32, RF_SHAPE(3, 6), tokens };
+    rf_model *model;
+    OK(build_language(one, &model));
+    round_trip("language", model, &in, 0);
+    rf_model_destroy(&model);
+}
+
+TEST(open_lengths_come_back)
+{
+    NEEDS_LAVAPIPE;
+    static int32_t tokens[3][5] = { { 1, 8, 3, 3, 7 }, { 4, 5, 1, 0, 0 }, { 0, 0, 0, 0, 0 } };
+    const rf_array in = { RF_I32, RF_SHAPE(3, 5), tokens };
+    rf_model *model;
+    OK(build_open(one, &model));
+    round_trip("open", model, &in, 0);
+    rf_model_destroy(&model);
+}
+
+TEST(branches_come_back)
+{
+    NEEDS_LAVAPIPE;
+    branched_parts p;
+    rf_model *model = branched_model(one, &p);
+    noise_trip("branches", model, RF_SHAPE(5, 6, 5, 2), 0);
+    rf_model_destroy(&model);
+    rf_variable_destroy(&p.scale);
+}
+
+TESTS(import_onnx, begin, end)
