@@ -29,6 +29,19 @@ rf_import_value *rf_import_find(rf_import *im, const char *name)
     return NULL;
 }
 
+/* Names are those of one scope: the format has them once in a graph and its subgraphs. */
+rf_import_value *rf_import_add_value(rf_import *im, const char *name)
+{
+    rf_import_value *v = rf_import_find(im, name);
+    if (v || !*name || im->num_values == im->most_values) return v;
+    v = &im->values[im->num_values++];
+    v->name = name;
+    uint32_t at = hash_of(name) % im->table_size;
+    while (im->table[at]) at = (at + 1) % im->table_size;
+    im->table[at] = im->num_values;
+    return v;
+}
+
 uint32_t rf_import_number_of(const rf_import *im, const rf_import_value *v)
 {
     return (uint32_t)(v - im->values);

@@ -62,7 +62,7 @@ typedef struct rf_import {
     rf_import_file file;
     rf_model_builder *builder;
     rf_import_value *values;
-    uint32_t num_values, *table, table_size;
+    uint32_t num_values, most_values, *table, table_size;
     struct {
         rf_import_size *items;
         uint32_t count, capacity;
@@ -87,6 +87,8 @@ typedef struct rf_import {
 
 /* ---- values (graph.c) ---- */
 rf_import_value *rf_import_find(rf_import *im, const char *name); /* NULL: there is none */
+/* The value of that name, which is new where there is none. NULL: there are too many, or the name is empty. */
+rf_import_value *rf_import_add_value(rf_import *im, const char *name);
 uint32_t rf_import_number_of(const rf_import *im, const rf_import_value *v);
 void *rf_import_alloc(rf_import *im, size_t size);
 /* Fails where the graph becomes too large. */

@@ -149,10 +149,6 @@ rf_result rf_import_parse_all(rf_import_file *file, const uint8_t *bytes, size_t
 
 /* ---- values of a graph ---- */
 
-typedef struct counter {
-    uint32_t values;
-} counter;
-
 static void count_graph(const rf_import_graph *g, uint32_t *count)
 {
     *count += g->num_inputs + g->num_initializers;
@@ -161,23 +157,6 @@ static void count_graph(const rf_import_graph *g, uint32_t *count)
         for (uint32_t k = 0; k < g->nodes[i].num_attributes; k++)
             if (g->nodes[i].attributes[k].g) count_graph(g->nodes[i].attributes[k].g, count);
     }
-}
-
-/* Names are those of one scope: the format has them once in a graph and its subgraphs. */
-static rf_import_value *add_value(rf_import *im, const char *name)
-{
-    static rf_import_value none;
-    if (!*name) return &none;
-    rf_import_value *v = rf_import_find(im, name);
-    if (v) return v;
-    v = &im->values[im->num_values++];
-    v->name = name;
-    uint32_t hash = 2166136261u;
-    for (const char *c = name; *c; c++) hash = (hash ^ (uint8_t)*c) * 16777619u;
-    uint32_t at = hash % im->table_size;
-    while (im->table[at]) at = (at + 1) % im->table_size;
-    im->table[at] = im->num_values;
-    return v;
 }
 
 /* Numbers that the library's own files have as initializers are no weights. */
@@ -197,14 +176,14 @@ static rf_result add_graph_values(rf_import *im, const rf_import_graph *g)
     for (uint32_t i = 0; i < g->num_initializers; i++) {
         const rf_import_tensor *t = &g->initializers[i];
         if (!*t->name) continue;
-        rf_import_value *v = add_value(im, t->name);
-        if (v->kind != RF_IMPORT_UNKNOWN) continue;
+        rf_import_value *v = rf_import_add_value(im, t->name);
+        if (!v || v->kind != RF_IMPORT_UNKNOWN) continue;
         RF_TRY(rf_import_tensor_constant(im, t, is_trained(im, t->name) ? t->name : NULL, &v->constant));
         v->kind = RF_IMPORT_CONSTANT;
     }
-    for (uint32_t i = 0; i < g->num_inputs; i++) (void)add_value(im, g->inputs[i].name);
+    for (uint32_t i = 0; i < g->num_inputs; i++) (void)rf_import_add_value(im, g->inputs[i].name);
     for (uint32_t i = 0; i < g->num_nodes; i++) {
-        for (uint32_t k = 0; k < g->nodes[i].num_out; k++) (void)add_value(im, g->nodes[i].out[k]);
+        for (uint32_t k = 0; k < g->nodes[i].num_out; k++) (void)rf_import_add_value(im, g->nodes[i].out[k]);
         for (uint32_t k = 0; k < g->nodes[i].num_attributes; k++)
             if (g->nodes[i].attributes[k].g) RF_TRY(add_graph_values(im, g->nodes[i].attributes[k].g));
     }
@@ -216,9 +195,10 @@ static rf_result find_values(rf_import *im)
     uint32_t count = 0;
     count_graph(&im->file.graph, &count);
     if (count > 1 << 22) return RF_FAIL(RF_ERROR_UNSUPPORTED, "the graph has too many values");
-    im->table_size = 2 * count + 1;
+    im->most_values = count + 4 * im->file.graph.num_nodes; /* patterns add vectors of norms */
+    im->table_size = 2 * im->most_values + 1;
     im->table = rf_import_alloc(im, im->table_size * sizeof(*im->table));
-    im->values = rf_import_alloc(im, (count + 1) * sizeof(*im->values));
+    im->values = rf_import_alloc(im, (im->most_values + 1) * sizeof(*im->values));
     if (!im->table || !im->values) return RF_ERROR_OUT_OF_HOST_MEMORY;
     return add_graph_values(im, &im->file.graph);
 }

@@ -320,13 +320,16 @@ static rf_result batch_norm_layer(rf_import *im, const rf_import_node *n, bool *
     if (!x || x->rank < 2 || !(epsilon > 0) || !(momentum > 0 && momentum < 1) || !find_vectors(im, n, 4, true, &v) ||
         !v.of[2] || !v.of[3] || rf_import_attribute_int(n, "training_mode", 0))
         return RF_OK;
-    const int64_t axis = rf_import_attribute_int(n, "channel_axis", 1);
-    const bool last = x->rank == 4 && axis == 1;
+    /* Patterns know how many axes are behind that of the channels. */
+    static const int32_t places[] = { 0, 3, 1, 2 };
+    const int64_t behind = rf_import_attribute_int(n, "axes_behind", x->rank - 2), axis = x->rank - 1 - behind;
+    if (axis < 1 || axis >= x->rank) return RF_OK;
+    const bool last = x->rank == 4 && (axis == 1 || x->last);
     rf_symbol in;
     rf_layer *layer;
     *done = true;
     RF_TRY(last ? rf_import_with_channels_last(im, x, &in) : rf_import_in_order(im, x, &in));
-    const rf_batch_norm_params params = { .axis = last ? -1 : (int32_t)axis,
+    const rf_batch_norm_params params = { .axis = last ? places[axis] : (int32_t)axis,
                                           .momentum = momentum,
                                           .epsilon = epsilon,
                                           .no_scale = !v.of[0],

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "graph/batch_dims.h"
 #include "persist/json.h"
 #include "trace/trace.h"
 
@@ -105,6 +106,12 @@ static rf_tensor constant_of(rf_import_call *c, const rf_import_operand *o, rf_d
         rf_import_call_fail(c, "reads a tensor without elements");
         return (rf_tensor){ 0 };
     }
+    if (o->follows && count == 1 && o->follows[0] && o->per_example > 0) {
+        const rf_tensor batch = rf_global_batch_size(c->t);
+        const rf_tensor y = rf_multiply(c->t, batch, rf_constant(c->t, (float)o->per_example));
+        const rf_tensor shaped = rf_reshape(c->t, y, o->shape);
+        return type == RF_F32 ? shaped : rf_cast(c->t, shaped, type);
+    }
     for (int64_t i = 0; o->follows && i < count; i++)
         if (o->follows[i]) {
             rf_import_call_fail(c, "computes with a size that follows the batch");
@@ -178,12 +185,11 @@ rf_tensor rf_import_swap_last(rf_import_call *c, rf_tensor x, int32_t axis)
 /* The first tensor that the batch is a dimension of. */
 static bool find_batch(rf_import_call *c, rf_tensor *x, int32_t *axis)
 {
-    for (uint32_t i = 0; i < c->num_in; i++) {
-        if (!c->in[i].tensor.id) continue;
-        const int32_t rank = rf_tensor_shape(c->t, c->in[i].tensor).rank;
+    for (uint32_t i = 0; i < c->num_tensors; i++) {
+        const int32_t rank = rf_tensor_shape(c->t, c->tensors[i]).rank;
         for (*axis = 0; *axis < rank; ++*axis)
-            if (rf_dim_follows(c->t, c->in[i].tensor, *axis)) {
-                *x = c->in[i].tensor;
+            if (rf_dim_follows(c->t, c->tensors[i], *axis)) {
+                *x = c->tensors[i];
                 return true;
             }
     }
@@ -324,6 +330,27 @@ static bool evaluate_size(rf_import_call *c, const json_t *tokens, const rf_tens
     return true;
 }
 
+/* How often the batch is in a size that is a dimension of one tensor, perhaps times a number; 0: it is no such size. */
+static double count_batches(rf_import_call *c, const json_t *tokens, const rf_tensor *tensors, double size)
+{
+    const json_t *dim = NULL;
+    rf_batch_dim batch;
+    rf_value v;
+    bool linear = false;
+    for (size_t i = 0; i < json_array_size(tokens); i++) {
+        const json_t *token = json_array_get(tokens, i);
+        if (json_is_string(token) && strcmp(json_string_value(token), "*") != 0) return 0;
+        if (json_is_array(token) && dim) return 0;
+        if (json_is_array(token)) dim = token;
+    }
+    if (!dim) return 0;
+    const rf_tensor x = tensors[json_integer_value(json_array_get(dim, 0))];
+    const int32_t axis = (int32_t)json_integer_value(json_array_get(dim, 1));
+    if (!rf_operand(c->t, x, "x", &v)) return 0;
+    if (rf_graph_batch_dim(rf_trace_graph(c->t), v, axis, &batch, &linear) < 0 || !linear || batch.fixed != 0) return 0;
+    return size / (double)rf_tensor_shape(c->t, x).dim[axis] * (double)batch.per_example;
+}
+
 static void evaluate_sizes(rf_import_call *c, const json_t *sizes, const rf_tensor *tensors, uint32_t num_tensors,
                            rf_import_operand *o)
 {
@@ -337,6 +364,8 @@ static void evaluate_sizes(rf_import_call *c, const json_t *sizes, const rf_tens
     for (size_t i = 0; i < count; i++)
         if (!evaluate_size(c, json_array_get(sizes, i), tensors, num_tensors, &o->numbers[i], &o->follows[i]))
             rf_import_call_fail(c, "has a size in its description that is none");
+    if (count == 1 && o->follows[0])
+        o->per_example = count_batches(c, json_array_get(sizes, 0), tensors, o->numbers[0]);
 }
 
 static void find_operand(rf_import_call *c, const op_layer *l, const rf_layer *layer, const rf_tensor *tensors,

@@ -24,7 +24,8 @@ typedef struct rf_import_operand {
     rf_tensor tensor; /* id 0: numbers */
     rf_shape shape;   /* of numbers, in the file's order */
     double *numbers;
-    bool *follows; /* by number: it is another one with another batch. NULL: none is */
+    bool *follows;      /* by number: it is another one with another batch. NULL: none is */
+    double per_example; /* the only number is so many times the batch; 0: it is not */
 } rf_import_operand;
 
 typedef struct rf_import_call {
@@ -37,6 +38,8 @@ typedef struct rf_import_call {
     rf_import_operand in[RF_IMPORT_MOST_OPERANDS];
     uint32_t num_in, num_out;
     rf_tensor *out;
+    const rf_tensor *tensors; /* all that the layer gets, also those whose sizes alone are read */
+    uint32_t num_tensors;
     rf_arena arena;
 } rf_import_call;
 
