@@ -295,6 +295,72 @@ RF_API RF_MUST_USE rf_result rf_model_builder_finish(rf_model_builder **builder,
                                                      const char *const *output_names,
                                                      rf_model **out);
 
+/* ---- texts that a language model goes on with ---- */
+
+/** How the next token is chosen from its logits. Zeroed: the token with the largest one (greedy).
+ */
+typedef struct rf_sampling_params {
+    /** Logits are divided by this, and a token is drawn by its probability. 0: greedy */
+    float temperature;
+    uint32_t top_k; /**< only so many of the likeliest tokens; 0: all of them */
+    float top_p;    /**< only the likeliest tokens that together have this probability (Holtzman et
+                         al. 2020); 0: all of them */
+    float min_p;    /**< only tokens with this part of the largest probability, at least (Nguyen et
+                         al. 2024); 0: all of them */
+    /** Positive logits of tokens that the text has are divided by this, others multiplied (Keskar
+     * et al. 2019); 0: they stay */
+    float repetition_penalty;
+    uint64_t reserved[6]; /**< zero: room for later fields */
+} rf_sampling_params;
+/**
+ * Gets each new token as soon as it is chosen, and says whether the text goes on. All workers of a
+ * job give the same answers. It must not call functions of the model or its strategy.
+ * @param prompt the number of the prompt whose text it is
+ */
+typedef bool (*rf_token_fn)(uint32_t prompt, int32_t token, void *user);
+/** Options of rf_model_generate(). Prompts and `max_new_tokens` are required. */
+typedef struct rf_generate_params {
+    const rf_array *prompts; /**< the tokens of each, i32 [k], of any lengths from 1 on */
+    uint32_t num_prompts;
+    uint32_t max_new_tokens; /**< for each prompt */
+    rf_sampling_params sampling;
+    /**
+     * The same seed gives the same texts: random numbers depend on it, on the prompt's number and
+     * on the token's place in the new text.
+     */
+    uint64_t seed;
+    uint32_t
+        first_prompt; /**< number of the first prompt, where a program asks for some at a time */
+    uint32_t num_stop_tokens;
+    const int32_t *stop_tokens; /**< each ends the text in which it appears */
+    rf_token_fn on_token;       /**< NULL: none */
+    void *user;                 /**< of `on_token` */
+    bool no_cache;              /**< read the texts from the beginning for each token */
+    uint64_t reserved[8];       /**< zero: room for later fields */
+} rf_generate_params;
+/**
+ * Goes on with texts, token by token. The model is built, takes i32 tokens [n, steps] and gives
+ * logits [n, steps, vocabulary], of which no step depends on later ones.
+ *
+ * Keys and values of functional models whose layers mix steps by causal self-attention alone stay
+ * on the device: each token is read once. Other models read texts from the beginning for each
+ * token. Those of code (rf_model_create_custom()) always get as many steps as they were built for,
+ * of which the last ones may be zeros.
+ *
+ * All prompts go through one replica at once, which others wait for. So the texts do not depend on
+ * the strategy, but on its devices as far as roundings decide.
+ * Collective, with the same arguments on all workers; blocking.
+ *
+ * @param[out] texts an array of `num_prompts`: the new tokens of each prompt, i32 [k], a stop token
+ *   included. `data` of each is owned by the caller, who frees it with rf_array_free(); all are
+ *   zeroed after a failure.
+ * @return RF_ERROR_INVALID_ARGUMENT for another model, for a text that would have more tokens than
+ *   the model has places, and for tokens that it does not know; RF_ERROR_NOT_FINITE for logits that
+ *   are NaN; RF_ERROR_CANCELLED after a request to stop.
+ */
+RF_API RF_MUST_USE rf_result rf_model_generate(rf_model *model, const rf_generate_params *params,
+                                               rf_array *texts);
+
 #ifdef __cplusplus
 }
 #endif

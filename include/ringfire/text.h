@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
  * @file
- * Text for models: lines of files, tokenizers that turn text into numbers and back, and rectangular
- * arrays of sequences.
+ * Text for models: lines of files, tokenizers that turn text into numbers and back, chats and other
+ * objects of JSON Lines, and rectangular arrays of sequences.
  *
  * The following holds for the whole header unless a comment states otherwise.
  *  - A text is bytes, normally UTF-8. It may contain any bytes, zeros too: each function says what
@@ -236,6 +236,122 @@ RF_API RF_MUST_USE rf_result rf_tokenizer_save(const rf_tokenizer *tokenizer, co
  * it.
  */
 RF_API RF_MUST_USE rf_result rf_tokenizer_load(const char *path, rf_tokenizer **out);
+
+/* ---- JSON Lines ---- */
+
+/** A member of the objects of JSON Lines, which makes one component. */
+typedef struct rf_jsonl_field {
+    const char *name;
+    /**
+     * RF_U8: the bytes of a text, UTF-8. RF_I32 and RF_F32: a number, true (1) or false (0), or
+     * lists of them. With a tokenizer RF_I32, also where this is zero.
+     */
+    rf_dtype dtype;
+    /** of the component, which the values fill: [n] for texts; a scalar by default */
+    rf_shape shape;
+    /** The values may be fewer rows than shape.dim[0], also none, and the component then has that
+     * dim[0]: for rf_dataset_padded_batch(). */
+    bool variable;
+    bool truncate; /**< what is more than `shape` is cut off at the end; else it is an error */
+    /** turns the text into tokens; borrowed by every dataset and iterator made from this one */
+    const rf_tokenizer *tokenizer;
+    uint64_t reserved[4]; /**< zero: room for later fields */
+} rf_jsonl_field;
+/** Files for rf_dataset_from_jsonl(). But for tokenizers, all is read by the call only. */
+typedef struct rf_jsonl_params {
+    const char *const *paths;
+    uint32_t num_paths;
+    uint32_t num_fields; /**< 1 to RF_MAX_COMPONENTS */
+    const rf_jsonl_field *fields;
+    uint32_t max_bytes;   /**< of a line; a longer one is an error. 0: 1 MiB; at most 1 GiB */
+    uint64_t reserved[4]; /**< zero: room for later fields */
+} rf_jsonl_params;
+/**
+ * The objects of JSON Lines files (jsonlines.org), one file after the other, each with the members
+ * that `fields` name as components. Empty lines are no elements. Other members may hold anything.
+ * Files are plain or gzipped (detected from the content), in UTF-8.
+ *
+ * Blocking: reads every file once, to count its lines; a byte of memory for each line of a plain
+ * file. An object is read and parsed when its element is needed, each time anew, in the memory of
+ * one line. Elements are fetched by number: a shuffle of all of them is a permutation, a saved
+ * position is reached at once, and a worker reads its own lines only, or its own files
+ * (::RF_DISTRIBUTE_BY_FILE).
+ *
+ * Compressed files are unpacked once to be counted, and again in each pass. Where there is one, all
+ * are read in order, and every worker unpacks all of them, but for ::RF_DISTRIBUTE_BY_FILE.
+ *
+ * rf_dataset_ignore_errors() leaves damaged lines out and counts them.
+ * @return RF_ERROR_NOT_FOUND or RF_ERROR_IO with the file; RF_ERROR_UNSUPPORTED for UTF-16 and
+ *   UTF-32. From rf_iterator_next(), with the file and the number of the line, from 1:
+ *   RF_ERROR_CORRUPT_DATA for what is no object, or a member that is missing or of another kind;
+ *   RF_ERROR_INVALID_ARGUMENT for a line that is too long.
+ */
+RF_API RF_MUST_USE rf_result rf_dataset_from_jsonl(const rf_jsonl_params *params, rf_dataset **out);
+
+/** The label of a token that is not to be learned, as PyTorch's ignore_index. */
+#define RF_IGNORED_LABEL (-100)
+/** A message of a chat. */
+typedef struct rf_chat_message {
+    const char *role;     /**< such as "system", "user" or "assistant" */
+    const char *content;  /**< UTF-8, followed by a zero byte; "" where there is none */
+    size_t content_size;  /**< its bytes */
+    uint64_t reserved[4]; /**< zero: room for later fields */
+} rf_chat_message;
+/** A chat. All belongs to the library, and lives as long as the call that it is given to. */
+typedef struct rf_chat {
+    const rf_chat_message *messages;
+    uint32_t num_messages;
+    const char *json; /**< the object as it is in the file: for further members, such as tools */
+    size_t json_size; /**< its bytes */
+    uint64_t reserved[4]; /**< zero: room for later fields */
+} rf_chat;
+/** Where a function of rf_chats_params puts the tokens of a chat. */
+typedef struct rf_chat_tokens rf_chat_tokens;
+/**
+ * Appends tokens to those of a chat. Those beyond rf_chats_params::max_tokens are dropped.
+ * @param tokens `count` numbers from 0 on, copied.
+ * @param trained whether a model is to learn to say them: true for answers, false for questions.
+ */
+RF_API RF_MUST_USE rf_result rf_chat_tokens_append(rf_chat_tokens *out, const int32_t *tokens,
+                                                   uint64_t count, bool trained);
+/**
+ * Turns a chat into tokens, as the template of a model says: it calls rf_chat_tokens_append() for
+ * each part. It follows the rules of ::rf_map_fn.
+ */
+typedef rf_result (*rf_chat_render_fn)(void *user, const rf_chat *chat, rf_chat_tokens *out);
+/** Files for rf_dataset_from_chats(). Paths and the end token's text are read by the call only. */
+typedef struct rf_chats_params {
+    const char *const *paths;
+    uint32_t num_paths;
+    uint32_t max_tokens; /**< of an element; what follows is cut off. 0: 1024 */
+    uint32_t max_bytes;  /**< of a line; a longer one is an error. 0: 1 MiB; at most 1 GiB */
+    /** for objects with "messages"; NULL: there are none */
+    rf_chat_render_fn render;
+    /** passed to `render`; borrowed by every dataset and iterator made from this one */
+    void *user;
+    /** for objects with "prompt" and "completion" or with "text"; borrowed as `user` is. NULL:
+     * there are none */
+    const rf_tokenizer *tokenizer;
+    const char *end_token; /**< that ends a completion or a text, such as "</s>"; NULL: none */
+    uint64_t reserved[4];  /**< zero: room for later fields */
+} rf_chats_params;
+/**
+ * Examples for language models, in JSON Lines files: elements are (tokens i32 [n], labels i32
+ * [n]) with n from 1 to max_tokens, for rf_dataset_padded_batch() with the padding
+ * ::RF_IGNORED_LABEL of labels. The label of a token is the token that follows it where that one is
+ * to be learned, and else ::RF_IGNORED_LABEL, for `ignore_class` of losses and metrics.
+ *
+ * An object has one of these, of which the first counts:
+ *  - "messages": [{"role": "user", "content": "..."}, ...], which `render` turns into tokens. A
+ *    content may also be a list of {"type": "text", "text": "..."}, which are joined.
+ *  - "prompt" and "completion", of which the completion is learned, and `end_token`.
+ *  - "text", all of which is learned, and `end_token`.
+ *
+ * Files are read as rf_dataset_from_jsonl() reads them, with the same errors.
+ * @return RF_ERROR_INVALID_ARGUMENT where the tokenizer has no such `end_token`; from
+ *   rf_iterator_next(), also where `render` or `tokenizer` is missing for an object.
+ */
+RF_API RF_MUST_USE rf_result rf_dataset_from_chats(const rf_chats_params *params, rf_dataset **out);
 
 /* ---- sequences ---- */
 

@@ -17,6 +17,7 @@ import zlib
 CORPUS = pathlib.Path(__file__).resolve().parent / "corpus"
 sys.path[:0] = [str(CORPUS.parents[1] / room) for room in ("support", "text")]
 import families  # noqa: E402
+import line_seeds  # noqa: E402
 import tfrecord as tf  # noqa: E402
 
 
@@ -406,18 +407,6 @@ def trace():
     seed("trace", "last_rank", text(9223372036854775807) + "\0" + text(9223372036854775807))
 
 
-def text_lines():
-    """Two bytes: what is done with the rest, and the longest line (fuzz_text_lines.c)."""
-    some = b"one\r\n\n\xef\xbb\xbftwo\r\rthree\n\n\nthe end\r"
-    seed("text_lines", "plain", b"\1\2" + some)
-    seed("text_lines", "not_empty", b"\3\1\xef\xbb\xbf" + some)
-    seed("text_lines", "gzip", b"\0\2" + gzip.compress(some, 0, mtime=0))
-    seed("text_lines", "members", b"\2\4" + gzip.compress(some[:9], 9, mtime=0)
-         + gzip.compress(some[9:], 1, mtime=0))
-    seed("text_lines", "utf16", b"\1\4\xfe\xff" + "a\n".encode("utf-16-be"))
-    seed("text_lines", "cut", b"\2\4" + gzip.compress(some, 9, mtime=0)[:-5])
-
-
 def text_files():
     seed("plot_csv", "epochs",
          "epoch,loss,accuracy,val_loss,val_sparse_categorical_accuracy\n"
@@ -795,6 +784,8 @@ def document():
 
 
 for make in (document, graph, gettext, ratings, reviews, text, tokenizer, safetensors, gguf, npy,
-             idx, cifar, csv, image, tfrecord, iterator_state, model, trace, text_files, text_lines,
-             wire, call_header, fabric, shared, agreement, ps_shard, checkpoint_item):
+             idx, cifar, csv, image, tfrecord, iterator_state, model, trace, text_files, wire,
+             call_header, fabric, shared, agreement, ps_shard, checkpoint_item):
     make()
+for fuzzer, name, data in line_seeds.every():
+    seed(fuzzer, name, data)

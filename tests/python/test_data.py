@@ -302,6 +302,42 @@ class Files(unittest.TestCase):
         self.assertEqual([bytes(line) for line in lines.as_numpy_iterator()], [b"one", b"three"])
         self.assertEqual(text.read_lines(self.path("a.txt")), [b"one", b"", b"three"])
 
+    def test_json_lines(self):
+        with gzip.open(self.path("a.jsonl.gz"), "wt") as file:
+            file.write('{"n": 3, "t": "abc"}\n\n{"t": "d", "n": "x"}\n{"t": "", "n": 5}\n')
+        letters = text.Tokenizer(["a", "b", "c", "d"], "characters")
+        rows = text.jsonl(self.path("a.jsonl.gz"), {
+            "n": text.Field(), "t": text.Field("uint8", [8], variable=True),
+            "tokens": text.Field(shape=[2], variable=True, truncate=True, tokenizer=letters)})
+        with self.assertRaisesRegex(rf.Error, "'tokens' is missing"):
+            list(rows)
+        rows = text.jsonl(self.path("a.jsonl.gz"), {
+            "n": text.Field(), "t": text.Field(shape=[2], variable=True, truncate=True,
+                                               tokenizer=letters)})
+        self.assertEqual(len(rows), 3)
+        kept = rows.ignore_errors()
+        self.assertEqual([(int(row["n"]), row["t"].tolist()) for row in kept.as_numpy_iterator()],
+                         [(3, [0, 1]), (5, [])])
+        self.assertEqual(kept.ignored_errors, 1)
+
+    def test_chats(self):
+        with open(self.path("chats.jsonl"), "w") as file:
+            file.write('{"messages": [{"role": "user", "content": "ab"}, {"role": "assistant", '
+                       '"content": "cd"}]}\n{"prompt": "a", "completion": "b"}\n')
+        letters = text.Tokenizer(["a", "b", "c", "d", "."], "characters")
+
+        def render(messages):
+            for message in messages:
+                yield letters.encode(message["content"]), message["role"] == "assistant"
+
+        rows = text.chats(self.path("chats.jsonl"), render, letters, ".")
+        self.assertEqual([(a.tolist(), b.tolist()) for a, b in rows.as_numpy_iterator()],
+                         [([0, 1, 2, 3], [-100, 2, 3, -100]), ([0, 1, 4], [1, 4, -100])])
+        with self.assertRaisesRegex(KeyError, "name"):
+            list(text.chats(self.path("chats.jsonl"), lambda messages: messages[0]["name"]))
+        with self.assertRaisesRegex(rf.Error, "the tokenizer has no token 'x'"):
+            text.chats(self.path("chats.jsonl"), render, letters, "x")
+
     def test_catalogues(self):
         with open(self.path("a.mo"), "wb") as file:  # "" and "a" with "b"
             strings = [(b"", b"Content-Type: text/plain; charset=UTF-8\n"), (b"a", b"b")]

@@ -51,6 +51,13 @@ class Package(unittest.TestCase):
         with self.assertRaisesRegex(ValueError, "of a thread"):
             _lib.check(_lib.lib.RF_ERROR_CANCELLED)
 
+    def test_a_prefix_of_its_own_is_below_no_other(self):
+        """/usr/local lies below /usr, and packages for /usr are not installed there."""
+        made = subprocess.run(
+            [sys.executable, ROOT / "bindings/python/folder.py", "/usr", "/usr/nowhere"],
+            stdout=subprocess.PIPE, text=True, check=True, timeout=60)
+        self.assertRegex(made.stdout, r"^/usr/(?!local/)")
+
     def test_a_library_that_is_not_there(self):
         made = python("import ringfire", RINGFIRE_LIBRARY="/nowhere/libringfire.so.0")
         self.assertNotEqual(made.returncode, 0)

@@ -6,6 +6,7 @@
 #include "test_folder.h"
 #include "tests/room.h"
 #include "train/callbacks/callback.h"
+#include "train/generate/sample.h"
 #include "train/metrics/logs.h"
 #include "train/metrics/loss.h"
 #include "train/optimizer/config_json.h"
@@ -537,6 +538,12 @@ static void others_refuse_zero(rf_strategy *strategy)
     REFUSED("rf_layer_sine_position_encoding(max_wavelength)", rf_layer_sine_position_encoding(RF_ZERO, &layer));
     REFUSED("rf_multi_head_attention_params.rotary_base", rf_layer_multi_head_attention(&attention, &layer));
     REFUSED("rf_multi_head_attention_params.scale", rf_layer_multi_head_attention(&scaled, &layer));
+#define SAMPLING(setting) rf_sampling_check(&(rf_sampling_params){ .setting = RF_ZERO }, "test")
+    REFUSED("rf_sampling_params.temperature", SAMPLING(temperature));
+    REFUSED("rf_sampling_params.top_p", SAMPLING(top_p));
+    REFUSED("rf_sampling_params.min_p", SAMPLING(min_p));
+    REFUSED("rf_sampling_params.repetition_penalty", SAMPLING(repetition_penalty));
+#undef SAMPLING
     REFUSED("rf_multi_head_attention_params.softcap", rf_layer_multi_head_attention(&capped, &layer));
     REFUSED("rf_multi_head_attention_params.query_key_norm", rf_layer_multi_head_attention(&normed, &layer));
     REFUSED("rf_attention_params.softcap", run_step(strategy, trace_softcap));

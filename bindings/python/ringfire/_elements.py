@@ -90,7 +90,7 @@ class Caller:
         self.user = ffi.new_handle(self)
 
 
-def _calling(signature: str, body: Callable[..., Optional[int]]) -> Any:
+def calling(signature: str, body: Callable[..., Optional[int]]) -> Any:
     def call(user: Any, *arguments: Any) -> int:
         caller: Caller = ffi.from_handle(user)
         try:
@@ -195,11 +195,11 @@ def _generate_one(generator: ElementGenerator, index: int, out: Any) -> Optional
     return None
 
 
-on_map = _calling("rf_map_fn", _map_one)
-on_random_map = _calling("rf_random_map_fn", _map_one_random)
-on_filter = _calling("rf_filter_fn", _filter_one)
-on_flat_map = _calling("rf_flat_map_fn", _dataset_of_one)
-on_generate = _calling("rf_generator_fn", _generate_one)
+on_map = calling("rf_map_fn", _map_one)
+on_random_map = calling("rf_random_map_fn", _map_one_random)
+on_filter = calling("rf_filter_fn", _filter_one)
+on_flat_map = calling("rf_flat_map_fn", _dataset_of_one)
+on_generate = calling("rf_generator_fn", _generate_one)
 
 
 def signature_of(value: Any) -> Any:

@@ -3,13 +3,15 @@
 
 from __future__ import annotations
 
-from typing import Any, List, Optional, Sequence, Tuple, Union
+import json
+from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
-from ._arrays import array_in, array_out, dtype as element_type
+from ._arrays import array_in, array_out, dtype as element_type, shape_in
+from ._elements import ARRAY, PAIR, Caller, calling
 from ._lib import Handle, check, create, enum, ffi, lib, path_bytes
-from .data import Path, Paths, Strings, paths_of
+from .data import Dataset, Path, Paths, Strings, paths_of
 
 Text = Union[str, bytes]
 
@@ -182,6 +184,82 @@ def read_lines(paths: Paths) -> List[bytes]:
                 for i in range(lib.rf_text_lines_count(out[0]))]
     finally:
         lib.rf_text_lines_destroy(out)
+
+
+class Field:
+    """A member of the objects of JSON Lines: a text, as bytes or tokens, a number, or numbers.
+
+    ``dtype`` "uint8" is the bytes of a text; with a ``tokenizer`` they are its tokens.
+    ``variable``: there may be fewer rows than ``shape`` says. ``truncate`` cuts off what is more.
+    """
+
+    def __init__(self, dtype: Any = "int32", shape: Sequence[int] = (), variable: bool = False,
+                 truncate: bool = False, tokenizer: Optional[Tokenizer] = None) -> None:
+        self.dtype = np.dtype(dtype)
+        self.shape = tuple(shape)
+        self.variable = variable
+        self.truncate = truncate
+        self.tokenizer = tokenizer
+
+
+def jsonl(filenames: Paths, fields: Dict[str, Field], max_bytes: int = 0) -> Dataset:
+    """The objects of JSON Lines files, plain or gzipped: dicts with the members that are named.
+
+    ``max_bytes`` is the most that a line may have; 0: 1 MiB.
+    """
+    files, names = Strings(paths_of(filenames)), Strings(list(fields))
+    items = ffi.new("rf_jsonl_field[]", [{
+        "name": names.pointer[i], "dtype": element_type(field.dtype).code,
+        "shape": shape_in(field.shape), "variable": field.variable, "truncate": field.truncate,
+        "tokenizer": field.tokenizer.pointer if field.tokenizer else ffi.NULL}
+        for i, field in enumerate(fields.values())])
+    params = ffi.new("rf_jsonl_params *", {
+        "paths": files.pointer, "num_paths": files.count, "fields": items,
+        "num_fields": len(items), "max_bytes": max_bytes})
+    keep = [field.tokenizer for field in fields.values() if field.tokenizer]
+    template = (dict, tuple(fields), (ARRAY, ) * len(fields))
+    return Dataset(create(lib.rf_dataset_from_jsonl, "rf_dataset", params), template, keep)
+
+
+Render = Callable[[List[Dict[str, Any]]], Iterable[Tuple[Any, bool]]]
+
+
+class _Chats(Caller):
+    def __init__(self, render: Render) -> None:
+        super().__init__("the function of chats()")
+        self.render = render
+
+
+def _render_one(caller: _Chats, chat: Any, out: Any) -> None:
+    line = json.loads(bytes(ffi.buffer(chat.json, chat.json_size)))
+    for tokens, trained in caller.render(line["messages"]):
+        numbers = np.ascontiguousarray(tokens, np.int32)
+        check(lib.rf_chat_tokens_append(out, ffi.from_buffer("int32_t[]", numbers), numbers.size,
+                                        trained))
+
+
+_on_chat = calling("rf_chat_render_fn", _render_one)
+
+
+def chats(filenames: Paths, render: Optional[Render] = None,
+          tokenizer: Optional[Tokenizer] = None, end_token: Optional[str] = None,
+          max_tokens: int = 0, max_bytes: int = 0) -> Dataset:
+    """Examples for language models, in JSON Lines files: (tokens i32 [n], labels i32 [n]).
+
+    ``render`` gets the list "messages" of a chat, and gives pairs of tokens and of whether they are
+    to be learned. ``tokenizer`` is for lines with "prompt" and "completion", or with "text". Labels
+    are the tokens that follow, and -100 where they are not to be learned.
+    """
+    files = Strings(paths_of(filenames))
+    caller = _Chats(render) if render else None
+    end = ffi.new("char[]", _bytes(end_token)) if end_token else ffi.NULL
+    params = ffi.new("rf_chats_params *", {
+        "paths": files.pointer, "num_paths": files.count, "max_tokens": max_tokens,
+        "max_bytes": max_bytes, "render": _on_chat if caller else ffi.NULL,
+        "user": caller.user if caller else ffi.NULL,
+        "tokenizer": tokenizer.pointer if tokenizer else ffi.NULL, "end_token": end})
+    keep = [kept for kept in (caller, tokenizer) if kept]
+    return Dataset(create(lib.rf_dataset_from_chats, "rf_dataset", params), PAIR, keep)
 
 
 def bleu(candidates: Sequence[Any], references: Sequence[Any]) -> float:

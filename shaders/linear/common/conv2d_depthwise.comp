@@ -149,7 +149,7 @@ void main()
         first_tap = step_x < 0 ? WINDOW - 1 : 0;
     int ky = 0;
     do { /* tests at its end: lavapipe would run the body of others once more */
-        int y = line + ky * step_y + first_y;
+        int y = line * stride_y + ky * step_y + first_y; /* backwards the stride is 1 */
         bool inside_y = uint(y) < uint(in_h);
         int row = (image * in_h + (inside_y ? y : 0)) * in_w;
         Reg f[WINDOW], v[TILE + WINDOW - 1];

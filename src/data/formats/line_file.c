@@ -13,6 +13,7 @@
 struct rf_line_reader {
     const char *path;
     int fd;
+    uint64_t file_size;        /* when it was opened */
     rf_inflate_stream *stream; /* of a compressed file */
     uint64_t offset;           /* of a plain one, to be read next */
     uint64_t line;             /* that is being read, from 1 */
@@ -36,10 +37,9 @@ static rf_result buffer_refill(rf_line_reader *r)
 
 static rf_result reader_begin(rf_line_reader *r)
 {
-    uint64_t file_size = 0;
     uint8_t head[2];
     size_t got = 0;
-    RF_TRY(rf_file_open_regular(r->path, &r->fd, &file_size));
+    RF_TRY(rf_file_open_regular(r->path, &r->fd, &r->file_size));
     RF_TRY(rf_file_read_some(r->fd, r->path, head, sizeof(head), 0, &got));
     if (rf_inflate_is_gzip(head, got)) {
         r->stream = RF_NEW(rf_inflate_stream);
@@ -128,4 +128,27 @@ rf_result rf_line_read(rf_line_reader *r, uint8_t *to, size_t most, size_t *size
     if (!whole && carriage) RF_TRY(line_append(r, &return_byte, 1, to, most, size)); /* nothing follows it */
     r->line++;
     return RF_OK;
+}
+
+rf_line_mark rf_line_tell(const rf_line_reader *r)
+{
+    return (rf_line_mark){ r->offset - (r->held - r->at), r->line };
+}
+
+rf_result rf_line_seek(rf_line_reader *r, rf_line_mark mark)
+{
+    r->offset = mark.offset;
+    r->line = mark.line;
+    r->ended = false;
+    return buffer_refill(r);
+}
+
+uint64_t rf_line_file_size(const rf_line_reader *r)
+{
+    return r->file_size;
+}
+
+bool rf_line_is_packed(const rf_line_reader *r)
+{
+    return r->stream != NULL;
 }

@@ -16,5 +16,13 @@ void rf_line_reader_close(rf_line_reader **reader);
  * but for a line that is too long (RF_ERROR_INVALID_ARGUMENT), whose rest can be skipped. */
 rf_result rf_line_read(rf_line_reader *reader, uint8_t *to, size_t most, size_t *size);
 rf_result rf_line_skip_rest(rf_line_reader *reader);
+/* Where the next line begins, and its number from 1. Plain files alone can be read from there again. */
+typedef struct rf_line_mark {
+    uint64_t offset, line;
+} rf_line_mark;
+rf_line_mark rf_line_tell(const rf_line_reader *reader);
+rf_result rf_line_seek(rf_line_reader *reader, rf_line_mark mark);
+uint64_t rf_line_file_size(const rf_line_reader *reader); /* in bytes, as it is stored */
+bool rf_line_is_packed(const rf_line_reader *reader);
 
 #endif

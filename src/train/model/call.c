@@ -64,21 +64,39 @@ static bool describe_outputs(rf_trace *t, const rf_model *model, const rf_tensor
     return true;
 }
 
-/* The first `num_uses`. */
-static rf_result call_uses(rf_trace *t, rf_model *model, const rf_layer_graph *graph, uint32_t num_uses, rf_mode mode,
-                           rf_tensor *values, rf_tensor *operands)
+/* Attention to the places before the piece, too. */
+static rf_result attend_on(rf_trace *t, rf_model *model, rf_layer *layer, rf_layer_apply_params *params,
+                           const rf_model_pieces *pieces, uint32_t number, rf_tensor *value)
 {
-    uint32_t made = graph->num_inputs;
+    rf_tensor out[3];
+    params->start_index = pieces->start;
+    for (int i = 0; i < 2; i++) params->cache[i] = pieces->cache[2 * number + i];
+    RF_TRY(rf_layer_apply(t, model, layer, params, out, 3));
+    *value = out[0];
+    for (int i = 0; i < 2; i++) pieces->kept[2 * number + i] = out[1 + i];
+    return RF_OK;
+}
+
+/* The first `num_uses`; `pieces` may be NULL. */
+static rf_result call_uses(rf_trace *t, rf_model *model, const rf_layer_graph *graph, uint32_t num_uses, rf_mode mode,
+                           const rf_model_pieces *pieces, rf_tensor *values, rf_tensor *operands)
+{
+    uint32_t made = graph->num_inputs, attention = 0;
     for (uint32_t i = 0; i < graph->operands.count; i++) operands[i] = RF_NO_TENSOR;
     for (uint32_t i = 0; i < num_uses; i++) {
         const rf_layer_use *use = &graph->uses.items[i];
         rf_tensor *in = operands + use->first_operand;
         for (uint32_t k = 0; k < use->num_in; k++) in[k] = values[graph->operands.items[use->first_operand + k]];
-        const rf_layer_apply_params params = { .in = in,
-                                               .num_in = use->num_in,
-                                               .mask = use->mask == RF_NO_VALUE ? RF_NO_TENSOR : values[use->mask],
-                                               .mode = mode };
-        RF_TRY(rf_layer_apply(t, model, model->layers.items[use->layer], &params, &values[made], use->num_out));
+        rf_layer *layer = model->layers.items[use->layer];
+        rf_layer_apply_params params = { .in = in,
+                                         .num_in = use->num_in,
+                                         .mask = use->mask == RF_NO_VALUE ? RF_NO_TENSOR : values[use->mask],
+                                         .mode = mode };
+        if (pieces && layer->kind->takes_start) params.start_index = pieces->start;
+        if (pieces && layer->kind->takes_cache)
+            RF_TRY(attend_on(t, model, layer, &params, pieces, attention++, &values[made]));
+        else
+            RF_TRY(rf_layer_apply(t, model, layer, &params, &values[made], use->num_out));
         made += use->num_out;
     }
     return RF_OK;
@@ -100,7 +118,7 @@ static uint32_t find_end(const rf_model *model, const char *last, uint32_t *valu
 }
 
 static rf_result graph_apply(rf_trace *t, rf_model *model, const rf_tensor *in, rf_tensor *out, rf_mode mode,
-                             const char *last)
+                             const rf_model_pieces *pieces, const char *last)
 {
     const rf_layer_graph *graph = model->graph;
     uint32_t value = 0;
@@ -108,7 +126,7 @@ static rf_result graph_apply(rf_trace *t, rf_model *model, const rf_tensor *in, 
     rf_tensor *values = RF_NEW_ARRAY(rf_tensor, (size_t)graph->num_values + graph->operands.count);
     if (!values) return RF_ERROR_OUT_OF_HOST_MEMORY;
     memcpy(values, in, graph->num_inputs * sizeof(*values));
-    const rf_result r = call_uses(t, model, graph, num_uses, mode, values, values + graph->num_values);
+    const rf_result r = call_uses(t, model, graph, num_uses, mode, pieces, values, values + graph->num_values);
     for (uint32_t i = 0; r >= 0 && !last && i < graph->num_outputs; i++) out[i] = values[graph->outputs[i]];
     if (r >= 0 && last) out[0] = values[value];
     rf_free(values);
@@ -119,7 +137,7 @@ rf_result rf_layer_graph_apply(rf_trace *t, rf_model *model, const rf_tensor *in
                                void *user)
 {
     (void)user; /* the graph, which the model has as well */
-    return graph_apply(t, model, in, out, mode, NULL);
+    return graph_apply(t, model, in, out, mode, NULL, NULL);
 }
 
 static void call_layers(rf_trace *t, rf_model *model, const rf_tensor *in, rf_mode mode, const char *last,
@@ -131,7 +149,7 @@ static void call_layers(rf_trace *t, rf_model *model, const rf_tensor *in, rf_mo
         return;
     }
     const rf_result r =
-        last ? graph_apply(t, model, in, out, mode, last) : model->apply(t, model, in, out, mode, model->user);
+        last ? graph_apply(t, model, in, out, mode, NULL, last) : model->apply(t, model, in, out, mode, model->user);
     if (r < 0)
         (void)rf_trace_emit(t, r, 0);
     else if (r > 0)
@@ -225,4 +243,10 @@ rf_result rf_model_apply_part(rf_trace *t, rf_model *model, const rf_tensor *in,
 rf_result rf_model_apply_all(rf_trace *t, rf_model *model, const rf_tensor *in, rf_mode mode, rf_tensor *out)
 {
     return rf_model_apply_part(t, model, in, mode, NULL, out);
+}
+
+rf_result rf_model_apply_piece(rf_trace *t, rf_model *model, const rf_tensor *in, const rf_model_pieces *pieces,
+                               rf_tensor *out)
+{
+    return graph_apply(t, model, in, out, RF_INFERENCE, pieces, NULL);
 }

@@ -79,6 +79,17 @@ rf_result rf_model_apply_all(rf_trace *t, rf_model *model, const rf_tensor *in, 
 rf_result rf_model_apply_part(rf_trace *t, rf_model *model, const rf_tensor *in, rf_mode mode, const char *last,
                               rf_tensor *out);
 
+/* A piece of sequences whose earlier places have been read: where its first step stands, and keys and values of each
+ * use of attention, in the order of the graph, before (`cache`) and after (`kept`, which is filled in). */
+typedef struct rf_model_pieces {
+    rf_tensor start;
+    const rf_tensor *cache;
+    rf_tensor *kept;
+} rf_model_pieces;
+/* Applies a functional model that is built to a piece, in inference. */
+rf_result rf_model_apply_piece(rf_trace *t, rf_model *model, const rf_tensor *in, const rf_model_pieces *pieces,
+                               rf_tensor *out);
+
 /* How layers act: they train where they are called for it, in a function that trains. One rule for all of them, which
  * every call of a model and of a layer asks. */
 static inline rf_mode rf_mode_of(const rf_trace *t, rf_mode asked)

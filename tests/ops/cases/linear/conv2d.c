@@ -80,20 +80,22 @@ static const rf_conv2d_attr depthwise_strided_bias = {
 static const rf_conv2d_attr depthwise_64 = {
     .padding = RF_PADDING_SAME, .stride = { 1, 1 }, .dilation = { 1, 1 }, .groups = 64
 };
-/* Columns that fill no tile, kernels of both sizes in both steps, paddings that are even, odd and lopsided. */
-#define WALK(name, step, channels, ...)                                                                                \
+/* Columns that fill no tile, kernels of both sizes in several steps, paddings that are even, odd and lopsided. */
+#define WALK(name, down, right, channels, ...)                                                                         \
     static const rf_conv2d_attr name = { .padding = RF_PADDING_EXPLICIT,                                               \
-                                         .stride = { step, step },                                                     \
+                                         .stride = { down, right },                                                    \
                                          .dilation = { 1, 1 },                                                         \
                                          .groups = channels,                                                           \
                                          __VA_ARGS__ }
-WALK(walk_3, 1, 24, .explicit_padding = { 1, 0, 2, 1 });
-WALK(walk_3_2, 2, 16, .explicit_padding = { 1, 1, 0, 1 });
-WALK(walk_5, 1, 8, .explicit_padding = { 2, 2, 0, 3 });
-WALK(walk_5_2, 2, 40, .explicit_padding = { 2, 1, 3, 1 });
-WALK(walk_3_bias, 1, 24, .explicit_padding = { 1, 0, 2, 1 }, .bias_gradient = 1);
-WALK(walk_5_2_bias, 2, 40, .explicit_padding = { 2, 1, 3, 1 }, .bias_gradient = 1);
-WALK(walk_3_relu, 1, 24, .explicit_padding = { 1, 0, 2, 1 }, .activation = RF_ACTIVATION_RELU);
+WALK(walk_3, 1, 1, 24, .explicit_padding = { 1, 0, 2, 1 });
+WALK(walk_3_2, 2, 2, 16, .explicit_padding = { 1, 1, 0, 1 });
+WALK(walk_3_down, 2, 1, 24, .explicit_padding = { 1, 0, 2, 1 });
+WALK(walk_3_right, 1, 2, 24, .explicit_padding = { 1, 0, 2, 1 });
+WALK(walk_5, 1, 1, 8, .explicit_padding = { 2, 2, 0, 3 });
+WALK(walk_5_2, 2, 2, 40, .explicit_padding = { 2, 1, 3, 1 });
+WALK(walk_3_bias, 1, 1, 24, .explicit_padding = { 1, 0, 2, 1 }, .bias_gradient = 1);
+WALK(walk_5_2_bias, 2, 2, 40, .explicit_padding = { 2, 1, 3, 1 }, .bias_gradient = 1);
+WALK(walk_3_relu, 1, 1, 24, .explicit_padding = { 1, 0, 2, 1 }, .activation = RF_ACTIVATION_RELU);
 static const rf_conv2d_attr depthwise_halving = {
     .padding = RF_PADDING_SAME, .stride = { 2, 2 }, .dilation = { 1, 1 }, .groups = 64
 };
@@ -184,6 +186,8 @@ static const rf_conv2d_attr masked_same_bias = { .padding = RF_PADDING_SAME,
 #define DEPTHWISE_UNEVEN (3, 11, 13, 20, 3, 2, 1, 20, 5, 5)
 #define DEPTHWISE_STRIDED (5, 9, 12, 40, 5, 3, 1, 40, 5, 6)
 #define WALK_3 (2, 21, 10, 24, 3, 3, 1, 24, 20, 11)
+#define WALK_3_DOWN (2, 21, 10, 24, 3, 3, 1, 24, 10, 11)
+#define WALK_3_RIGHT (2, 21, 10, 24, 3, 3, 1, 24, 20, 6)
 #define WALK_3_2 (3, 37, 13, 16, 3, 3, 1, 16, 19, 6)
 #define WALK_5 (1, 19, 6, 8, 5, 5, 1, 8, 19, 5)
 #define WALK_5_2 (3, 22, 11, 40, 5, 5, 1, 40, 11, 6)
@@ -286,6 +290,8 @@ static const rf_op_case conv2d_cases[] = {
       TOLERANCE(9) },
     { .name = "walk_3", .attr = &walk_3_relu, FORWARD_BIAS(WALK_3, 24), TOLERANCE(9) },
     { .name = "walk_3_2", .attr = &walk_3_2, FORWARD(WALK_3_2), TOLERANCE(9) },
+    { .name = "walk_3_down", .attr = &walk_3_down, FORWARD(WALK_3_DOWN), TOLERANCE(9) },
+    { .name = "walk_3_right", .attr = &walk_3_right, FORWARD(WALK_3_RIGHT), TOLERANCE(9) },
     { .name = "walk_5", .attr = &walk_5, FORWARD(WALK_5), TOLERANCE(25) },
     { .name = "walk_5_2", .attr = &walk_5_2, FORWARD(WALK_5_2), TOLERANCE(25) },
     { .name = "depthwise_halving",
@@ -425,6 +431,8 @@ static const rf_op_case conv2d_data_grad_cases[] = {
       TOLERANCE(9) },
     { .name = "walk_3", .attr = &walk_3, DATA(WALK_3), TOLERANCE(9) },
     { .name = "walk_3_2", .attr = &walk_3_2, DATA(WALK_3_2), TOLERANCE(9) },
+    { .name = "walk_3_down", .attr = &walk_3_down, DATA(WALK_3_DOWN), TOLERANCE(9) },
+    { .name = "walk_3_right", .attr = &walk_3_right, DATA(WALK_3_RIGHT), TOLERANCE(9) },
     { .name = "walk_5", .attr = &walk_5, DATA(WALK_5), TOLERANCE(25) },
     { .name = "walk_5_2", .attr = &walk_5_2, DATA(WALK_5_2), TOLERANCE(25) },
     { .name = "depthwise_halving",
@@ -516,6 +524,8 @@ static const rf_op_case conv2d_filter_grad_cases[] = {
       TOLERANCE(25088) },
     { .name = "walk_3", .attr = &walk_3_bias, FILTER(WALK_3), TOLERANCE(440) },
     { .name = "walk_3_2", .attr = &walk_3_2, FILTER(WALK_3_2), TOLERANCE(342) },
+    { .name = "walk_3_down", .attr = &walk_3_down, FILTER(WALK_3_DOWN), TOLERANCE(220) },
+    { .name = "walk_3_right", .attr = &walk_3_right, FILTER(WALK_3_RIGHT), TOLERANCE(240) },
     { .name = "walk_5", .attr = &walk_5, FILTER(WALK_5), TOLERANCE(95) },
     { .name = "walk_5_2", .attr = &walk_5_2_bias, FILTER(WALK_5_2), TOLERANCE(198) },
     { .name = "depthwise_halving",

@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Seeds of the fuzzers that read files line by line, for make_corpus.py."""
+import gzip
+
+
+def text_lines():
+    """Two bytes: what is done with the rest, and the longest line (fuzz_text_lines.c)."""
+    some = b"one\r\n\n\xef\xbb\xbftwo\r\rthree\n\n\nthe end\r"
+    yield ("text_lines", "plain", b"\1\2" + some)
+    yield ("text_lines", "not_empty", b"\3\1\xef\xbb\xbf" + some)
+    yield ("text_lines", "gzip", b"\0\2" + gzip.compress(some, 0, mtime=0))
+    yield ("text_lines", "members", b"\2\4" + gzip.compress(some[:9], 9, mtime=0)
+         + gzip.compress(some[9:], 1, mtime=0))
+    yield ("text_lines", "utf16", b"\1\4\xfe\xff" + "a\n".encode("utf-16-be"))
+    yield ("text_lines", "cut", b"\2\4" + gzip.compress(some, 9, mtime=0)[:-5])
+
+
+def jsonl():
+    """Three bytes: what is read, the longest line, the most values (fuzz_jsonl.c)."""
+    turns = (b'{"messages": [{"role": "user", "content": "a\\u00e4"}, {"role": "assistant", '
+             b'"content": [{"type": "text", "text": "b"}]}, {"role": "tool", "content": null}]}\n')
+    texts = b'{"prompt": "one", "completion": "two"}\r\n\n{"text": "\\u0000three"}'
+    rows = (b'{"text": "ab\\u00e4", "x": [[1, 2.5], [-1e3, true]], "n": -7, "more": {}}\n'
+            b'{"text": "", "x": [], "n": 12345678901234567890}\n')
+    yield ("jsonl", "chats", b"\1\x40\x10" + turns + texts)
+    yield ("jsonl", "cut", b"\1\x40\2" + turns + texts[:30])
+    yield ("jsonl", "fields", b"\0\x40\4" + rows)
+    yield ("jsonl", "long", b"\0\4\1" + rows)
+    yield ("jsonl", "packed", b"\0\x40\4" + gzip.compress(rows + rows, 9, mtime=0))
+    yield ("jsonl", "deep", b"\0\xff\4" + b'{"x": ' + b"[" * 900 + b"]" * 900 + b"}\n[]\n1\n")
+
+
+def every():
+    """(fuzzer, name, data) of each."""
+    yield from text_lines()
+    yield from jsonl()
