@@ -407,7 +407,9 @@ static rf_result op_call(rf_trace *t, const rf_layer *layer, const rf_tensor *in
                          .last = json_is_true(json_object_get(l->config, "last")),
                          .num_in = l->num_operands,
                          .num_out = (uint32_t)json_integer_value(json_object_get(l->config, "out")),
-                         .out = outputs };
+                         .out = outputs,
+                         .tensors = inputs,
+                         .num_tensors = num_tensors };
     for (uint32_t i = 0; i < c.num_in; i++) find_operand(&c, l, layer, inputs, num_tensors, i);
     if (rf_trace_status(t) >= 0) l->op->trace(&c);
     rf_arena_free(&c.arena);
