@@ -13,7 +13,7 @@ typedef struct fold {
     bool cannot; /* it depends on a size in a way that has no expression */
 } fold;
 
-static rf_result make(fold *f, bool whole, rf_shape shape, rf_import_constant *out)
+static rf_result make_result(fold *f, bool whole, rf_shape shape, rf_import_constant *out)
 {
     const rf_result r = rf_import_constant_new(f->im, whole, shape, out);
     for (uint32_t i = 0; r >= 0 && i < f->n->num_in && i < RF_IMPORT_MOST_OPERANDS && !out->name; i++)
@@ -35,7 +35,7 @@ static int64_t axis_of(int64_t axis, int32_t rank)
     return axis < 0 ? axis + rank : axis;
 }
 
-static rf_result fail(const fold *f, const char *why)
+static rf_result fail_fold(const fold *f, const char *why)
 {
     return rf_import_fail(f->n, RF_ERROR_CORRUPT_DATA, "%s", why);
 }
@@ -58,11 +58,12 @@ static const int64_t *list_of(fold *f, uint32_t i, const char *attribute, int64_
 /* ---- shapes ---- */
 
 /* out[i...] is in[offset + sum of i * stride]. */
-static rf_result strided(fold *f, const rf_import_constant *x, rf_shape shape, int64_t offset, const int64_t *stride)
+static rf_result copy_strided(fold *f, const rf_import_constant *x, rf_shape shape, int64_t offset,
+                              const int64_t *stride)
 {
     rf_import_constant y;
     int64_t at[RF_MAX_RANK] = { 0 };
-    RF_TRY(make(f, x->whole, shape, &y));
+    RF_TRY(make_result(f, x->whole, shape, &y));
     y.type = x->type;
     const int64_t count = rf_shape_count(shape);
     for (int64_t e = 0; e < count; e++) {
@@ -87,7 +88,7 @@ static void strides_of(rf_shape shape, int64_t *stride)
 /* The same elements. */
 static rf_result as_shape(fold *f, const rf_import_constant *x, rf_shape shape)
 {
-    if (rf_shape_count(shape) != rf_import_count(x)) return fail(f, "the shape has another number of elements");
+    if (rf_shape_count(shape) != rf_import_count(x)) return fail_fold(f, "the shape has another number of elements");
     f->out->constant = *x;
     f->out->constant.shape = shape;
     return RF_OK;
@@ -100,13 +101,13 @@ static rf_result fold_reshape(fold *f)
     const rf_import_constant *x = f->in[0];
     rf_shape shape = { 0 };
     int32_t open = -1;
-    if (!list || count > RF_MAX_RANK) return fail(f, "its shape is none");
+    if (!list || count > RF_MAX_RANK) return fail_fold(f, "its shape is none");
     if (f->cannot) return RF_OK;
     shape.rank = (int32_t)count;
     for (int32_t d = 0; d < shape.rank; d++) {
         shape.dim[d] = list[d] == 0 && d < x->shape.rank ? x->shape.dim[d] : list[d];
         if (shape.dim[d] == -1) open = d;
-        if (shape.dim[d] > 0 && known > INT64_MAX / shape.dim[d]) return fail(f, "its shape is none");
+        if (shape.dim[d] > 0 && known > INT64_MAX / shape.dim[d]) return fail_fold(f, "its shape is none");
         if (shape.dim[d] != -1) known *= shape.dim[d];
     }
     if (open >= 0 && known > 0) shape.dim[open] = rf_import_count(x) / known;
@@ -134,7 +135,7 @@ static rf_result fold_unsqueeze(fold *f)
     const rf_import_constant *x = f->in[0];
     rf_shape shape = { 0 };
     int32_t next = 0;
-    if (!list || x->shape.rank + count > RF_MAX_RANK) return fail(f, "its axes are none, or too many");
+    if (!list || x->shape.rank + count > RF_MAX_RANK) return fail_fold(f, "its axes are none, or too many");
     const int32_t rank = x->shape.rank + (int32_t)count;
     for (int32_t d = 0; d < rank; d++) {
         bool new = false;
@@ -163,15 +164,15 @@ static rf_result fold_transpose(fold *f)
     strides_of(x->shape, stride);
     for (int32_t d = 0; d < shape.rank; d++) {
         const int64_t from = a && (int32_t)a->num_ints == shape.rank ? a->ints[d] : shape.rank - 1 - d;
-        if (from < 0 || from >= shape.rank || (seen & 1u << from)) return fail(f, "its permutation is none");
+        if (from < 0 || from >= shape.rank || (seen & 1u << from)) return fail_fold(f, "its permutation is none");
         seen |= 1u << from;
         shape.dim[d] = x->shape.dim[from];
         turned[d] = stride[from];
     }
-    return strided(f, x, shape, 0, turned);
+    return copy_strided(f, x, shape, 0, turned);
 }
 
-static int64_t clamp(int64_t value, int64_t low, int64_t high)
+static int64_t clamp_index(int64_t value, int64_t low, int64_t high)
 {
     return value < low ? low : value > high ? high : value;
 }
@@ -184,21 +185,22 @@ static rf_result fold_slice(fold *f)
     const rf_import_constant *x = f->in[0];
     rf_shape shape = x->shape;
     if (!from || !to || num_to != count || (axes && num_axes != count) || (steps && num_steps != count))
-        return fail(f, "its ranges are none");
+        return fail_fold(f, "its ranges are none");
     if (f->cannot) return RF_OK;
     strides_of(shape, stride);
     for (int64_t i = 0; i < count; i++) {
         const int64_t axis = axis_of(axes ? axes[i] : i, x->shape.rank), step = steps ? steps[i] : 1;
-        if (axis < 0 || axis >= x->shape.rank || step == 0 || step == INT64_MIN) return fail(f, "its ranges are none");
+        if (axis < 0 || axis >= x->shape.rank || step == 0 || step == INT64_MIN)
+            return fail_fold(f, "its ranges are none");
         const int64_t size = x->shape.dim[axis];
-        const int64_t begin = clamp(from[i] < 0 ? from[i] + size : from[i], 0, step < 0 ? size - 1 : size);
-        const int64_t end = clamp(to[i] < 0 ? to[i] < -size ? -1 : to[i] + size : to[i], step < 0 ? -1 : 0, size);
+        const int64_t begin = clamp_index(from[i] < 0 ? from[i] + size : from[i], 0, step < 0 ? size - 1 : size);
+        const int64_t end = clamp_index(to[i] < 0 ? to[i] < -size ? -1 : to[i] + size : to[i], step < 0 ? -1 : 0, size);
         const int64_t length = step > 0 ? (end - begin + step - 1) / step : (begin - end - step - 1) / -step;
         shape.dim[axis] = length > 0 ? length : 0;
         offset += begin * stride[axis];
         stride[axis] = length > 1 ? stride[axis] * step : 0;
     }
-    return strided(f, x, shape, offset, stride);
+    return copy_strided(f, x, shape, offset, stride);
 }
 
 static rf_result fold_expand(fold *f)
@@ -207,17 +209,18 @@ static rf_result fold_expand(fold *f)
     const int64_t *list = list_of(f, 1, NULL, &count);
     const rf_import_constant *x = f->in[0];
     if (f->cannot) return RF_OK;
-    if (!list || count > RF_MAX_RANK) return fail(f, "its shape is none");
+    if (!list || count > RF_MAX_RANK) return fail_fold(f, "its shape is none");
     rf_shape shape = { .rank = count > x->shape.rank ? (int32_t)count : x->shape.rank };
     strides_of(x->shape, own);
     for (int32_t d = 0; d < shape.rank; d++) {
         const int32_t k = d - (shape.rank - x->shape.rank), w = d - (shape.rank - (int32_t)count);
         const int64_t size = k < 0 ? 1 : x->shape.dim[k], wanted = w < 0 ? 1 : list[w];
-        if (wanted < 0 || (size != 1 && wanted != 1 && wanted != size)) return fail(f, "its shape does not broadcast");
+        if (wanted < 0 || (size != 1 && wanted != 1 && wanted != size))
+            return fail_fold(f, "its shape does not broadcast");
         shape.dim[d] = size == 1 ? wanted : size;
         stride[d] = k < 0 || size == 1 ? 0 : own[k];
     }
-    return strided(f, x, shape, 0, stride);
+    return copy_strided(f, x, shape, 0, stride);
 }
 
 static rf_result fold_gather(fold *f)
@@ -228,19 +231,19 @@ static rf_result fold_gather(fold *f)
     const int64_t axis = axis_of(rf_import_attribute_int(f->n, "axis", 0), x->shape.rank);
     rf_shape shape = { 0 };
     if (!list || axis < 0 || axis >= x->shape.rank || x->shape.rank - 1 + f->in[1]->shape.rank > RF_MAX_RANK)
-        return fail(f, "its axis is none");
+        return fail_fold(f, "its axis is none");
     if (f->cannot) return RF_OK;
     for (int32_t d = 0; d < axis; d++) outer *= shape.dim[shape.rank++] = x->shape.dim[d];
     for (int32_t d = 0; d < f->in[1]->shape.rank; d++) shape.dim[shape.rank++] = f->in[1]->shape.dim[d];
     for (int32_t d = (int32_t)axis + 1; d < x->shape.rank; d++) inner *= shape.dim[shape.rank++] = x->shape.dim[d];
     rf_import_constant y;
-    RF_TRY(make(f, x->whole, shape, &y));
+    RF_TRY(make_result(f, x->whole, shape, &y));
     y.type = x->type;
     int64_t e = 0;
     for (int64_t o = 0; o < outer; o++)
         for (int64_t i = 0; i < count; i++) {
             const int64_t at = list[i] < 0 ? list[i] + x->shape.dim[axis] : list[i];
-            if (at < 0 || at >= x->shape.dim[axis]) return fail(f, "it takes what is not there");
+            if (at < 0 || at >= x->shape.dim[axis]) return fail_fold(f, "it takes what is not there");
             for (int64_t k = 0; k < inner; k++)
                 RF_TRY(copy_element(f, &y, e++, x, (o * x->shape.dim[axis] + at) * inner + k));
         }
@@ -253,19 +256,19 @@ static rf_result fold_concat(fold *f)
     const int64_t axis = axis_of(rf_import_attribute_int(f->n, "axis", 0), f->in[0]->shape.rank);
     rf_shape shape = f->in[0]->shape;
     int64_t outer = 1, inner = 1, e = 0;
-    if (axis < 0 || axis >= shape.rank) return fail(f, "its axis is none");
+    if (axis < 0 || axis >= shape.rank) return fail_fold(f, "its axis is none");
     shape.dim[axis] = 0;
     for (uint32_t i = 0; i < f->n->num_in; i++) {
         const rf_shape part = f->in[i]->shape;
-        if (part.rank != shape.rank || f->in[i]->whole != f->in[0]->whole) return fail(f, "its parts do not fit");
+        if (part.rank != shape.rank || f->in[i]->whole != f->in[0]->whole) return fail_fold(f, "its parts do not fit");
         for (int32_t d = 0; d < shape.rank; d++)
-            if (d != axis && part.dim[d] != shape.dim[d]) return fail(f, "its parts do not fit");
+            if (d != axis && part.dim[d] != shape.dim[d]) return fail_fold(f, "its parts do not fit");
         shape.dim[axis] += part.dim[axis];
     }
     for (int32_t d = 0; d < axis; d++) outer *= shape.dim[d];
     for (int32_t d = (int32_t)axis + 1; d < shape.rank; d++) inner *= shape.dim[d];
     rf_import_constant y;
-    RF_TRY(make(f, f->in[0]->whole, shape, &y));
+    RF_TRY(make_result(f, f->in[0]->whole, shape, &y));
     for (int64_t o = 0; o < outer; o++)
         for (uint32_t i = 0; i < f->n->num_in; i++) {
             const int64_t part = f->in[i]->shape.dim[axis] * inner;
@@ -361,7 +364,7 @@ static rf_result put_element(fold *f, rf_import_constant *y, int64_t i, element 
 }
 
 /* One shape of all operands, and where an element of it is in each. */
-static rf_result broadcast(fold *f, uint32_t count, rf_shape *shape, int64_t stride[3][RF_MAX_RANK])
+static rf_result broadcast_shapes(fold *f, uint32_t count, rf_shape *shape, int64_t stride[3][RF_MAX_RANK])
 {
     *shape = RF_SCALAR_SHAPE;
     for (uint32_t i = 0; i < count; i++)
@@ -375,7 +378,7 @@ static rf_result broadcast(fold *f, uint32_t count, rf_shape *shape, int64_t str
             const int32_t k = d - (shape->rank - x.rank);
             stride[i][d] = k < 0 || x.dim[k] == 1 ? 0 : own[k];
             if (k < 0 || x.dim[k] == 1) continue;
-            if (shape->dim[d] != 1 && shape->dim[d] != x.dim[k]) return fail(f, "its operands do not broadcast");
+            if (shape->dim[d] != 1 && shape->dim[d] != x.dim[k]) return fail_fold(f, "its operands do not broadcast");
             shape->dim[d] = x.dim[k];
         }
     }
@@ -404,9 +407,9 @@ static rf_result fold_elements(fold *f)
         return RF_OK;
     }
     for (size_t i = 0; i < sizeof(truths) / sizeof(truths[0]); i++) truth |= strcmp(truths[i], f->n->op) == 0;
-    RF_TRY(broadcast(f, count, &shape, stride));
+    RF_TRY(broadcast_shapes(f, count, &shape, stride));
     const bool whole = f->in[where ? 1 : 0]->whole;
-    RF_TRY(make(f, whole || truth, shape, &y));
+    RF_TRY(make_result(f, whole || truth, shape, &y));
     y.type = truth ? RF_IMPORT_TYPE_BOOL : f->in[where ? 1 : 0]->type;
     const int64_t elements = rf_shape_count(shape);
     for (int64_t e = 0; e < elements && !f->cannot; e++) {
@@ -431,7 +434,7 @@ static rf_result fold_cast(fold *f)
     rf_import_constant y;
     if (rf_import_type_size(to) == 0)
         return rf_import_fail(f->n, RF_ERROR_UNSUPPORTED, "it casts to type %d, which is not there", (int)to);
-    RF_TRY(make(f, !rf_import_type_is_float(to), x->shape, &y));
+    RF_TRY(make_result(f, !rf_import_type_is_float(to), x->shape, &y));
     y.type = to;
     y.name = x->name;
     for (int64_t i = 0; i < rf_import_count(x); i++) {
@@ -470,7 +473,7 @@ static rf_result fold_reduce(fold *f)
                                           : '+',
                                   a.size, a.number, b.size, b.number, &y.size, &y.number));
     }
-    RF_TRY(make(f, x->whole, keep && x->shape.rank == 1 ? RF_SHAPE(1) : RF_SCALAR_SHAPE, &f->out->constant));
+    RF_TRY(make_result(f, x->whole, keep && x->shape.rank == 1 ? RF_SHAPE(1) : RF_SCALAR_SHAPE, &f->out->constant));
     f->out->constant.type = x->type;
     return put_element(f, &f->out->constant, 0, y);
 }
@@ -487,7 +490,7 @@ static rf_result fold_constant(fold *f)
                    list = a->name[0] && a->name[strlen(a->name) - 1] == 's';
         if (!whole && strncmp(a->name, "value_float", 11) != 0) continue;
         const int64_t count = list ? (int64_t)(whole ? a->num_ints : a->num_floats) : 1;
-        RF_TRY(make(f, whole, list ? RF_SHAPE(count) : RF_SCALAR_SHAPE, y));
+        RF_TRY(make_result(f, whole, list ? RF_SHAPE(count) : RF_SCALAR_SHAPE, y));
         for (int64_t k = 0; k < count && whole; k++) y->w[k] = list ? a->ints[k] : a->i;
         for (int64_t k = 0; k < count && !whole; k++) y->f[k] = list ? a->floats[k] : a->f;
         return RF_OK;
@@ -503,11 +506,11 @@ static rf_result fold_fill(fold *f)
     rf_import_constant value = { .type = RF_IMPORT_TYPE_FLOAT }, y;
     rf_shape shape = { .rank = (int32_t)count };
     if (f->cannot) return RF_OK;
-    if ((!list && count > 0) || count > RF_MAX_RANK) return fail(f, "its shape is none");
+    if ((!list && count > 0) || count > RF_MAX_RANK) return fail_fold(f, "its shape is none");
     for (int64_t d = 0; d < count; d++) shape.dim[d] = list[d];
     if (a && a->t) RF_TRY(rf_import_tensor_constant(f->im, a->t, NULL, &value));
-    if (a && a->t && rf_import_count(&value) != 1) return fail(f, "its value is none");
-    RF_TRY(make(f, value.whole, shape, &y));
+    if (a && a->t && rf_import_count(&value) != 1) return fail_fold(f, "its value is none");
+    RF_TRY(make_result(f, value.whole, shape, &y));
     y.type = value.type;
     y.name = NULL;
     for (int64_t i = 0; i < rf_import_count(&y); i++)
@@ -519,14 +522,14 @@ static rf_result fold_fill(fold *f)
 static rf_result fold_range(fold *f)
 {
     for (uint32_t i = 0; i < 3; i++) {
-        if (f->n->num_in < 3 || !f->in[i] || rf_import_count(f->in[i]) != 1) return fail(f, "its bounds are none");
+        if (f->n->num_in < 3 || !f->in[i] || rf_import_count(f->in[i]) != 1) return fail_fold(f, "its bounds are none");
         f->cannot |= rf_import_has_sizes(f->in[i]);
     }
     if (f->cannot) return RF_OK;
     const double from = rf_import_element(f->in[0], 0), to = rf_import_element(f->in[1], 0),
                  by = rf_import_element(f->in[2], 0), count = by != 0 ? ceil((to - from) / by) : 0;
-    if (!(count < 1 << 28)) return fail(f, "its numbers are too many");
-    RF_TRY(make(f, f->in[0]->whole, RF_SHAPE(count > 0 ? (int64_t)count : 0), &f->out->constant));
+    if (!(count < 1 << 28)) return fail_fold(f, "its numbers are too many");
+    RF_TRY(make_result(f, f->in[0]->whole, RF_SHAPE(count > 0 ? (int64_t)count : 0), &f->out->constant));
     for (int64_t i = 0; i < rf_import_count(&f->out->constant); i++)
         RF_TRY(put_element(f, &f->out->constant, i, (element){ from + (double)i * by, 0 }));
     return RF_OK;
@@ -544,10 +547,11 @@ static rf_result fold_dequantize(fold *f)
     for (int32_t d = (int32_t)axis + 1; d < x->shape.rank; d++) inner *= x->shape.dim[d];
     const bool each = scales > 1;
     if (each && (axis < 0 || axis >= x->shape.rank || scales != x->shape.dim[axis]))
-        return fail(f, "its scales are none");
-    if (scales < 1 || scale->whole || (zero && rf_import_count(zero) != scales)) return fail(f, "its scales are none");
+        return fail_fold(f, "its scales are none");
+    if (scales < 1 || scale->whole || (zero && rf_import_count(zero) != scales))
+        return fail_fold(f, "its scales are none");
     rf_import_constant y;
-    RF_TRY(make(f, false, x->shape, &y));
+    RF_TRY(make_result(f, false, x->shape, &y));
     for (int64_t i = 0; i < count; i++) {
         const int64_t k = each ? i / inner % scales : 0;
         const double number = rf_import_element(x, i) - (zero ? rf_import_element(zero, k) : 0);
@@ -623,7 +627,7 @@ static rf_result fold_shape(rf_import *im, const rf_import_node *n, rf_import_va
     const int32_t rank = x->kind == RF_IMPORT_TENSOR ? x->rank : x->constant.shape.rank;
     const int64_t from = axis_of(rf_import_attribute_int(n, "start", 0), rank),
                   to = axis_of(rf_import_attribute_int(n, "end", rank), rank);
-    const int64_t begin = clamp(from, 0, rank), end = clamp(to, begin, rank);
+    const int64_t begin = clamp_index(from, 0, rank), end = clamp_index(to, begin, rank);
     const bool product = strcmp(n->op, "Size") == 0;
     uint32_t size = 0, all = 0;
     double number = 1;
@@ -664,7 +668,7 @@ rf_result rf_import_fold(rf_import *im, const rf_import_node *n, bool *done)
     for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
         if (strcmp(table[i].op, n->op) != 0) continue;
         for (uint32_t k = 0; k < table[i].least; k++)
-            if (k >= n->num_in || !f.in[k]) return fail(&f, "an operand is missing");
+            if (k >= n->num_in || !f.in[k]) return fail_fold(&f, "an operand is missing");
         RF_TRY(table[i].fold(&f));
         *done = !f.cannot;
         if (*done) f.out->kind = RF_IMPORT_CONSTANT;

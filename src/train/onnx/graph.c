@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/numbers.h"
+
 enum { MOST_TOKENS = 64 };
 static const uint64_t most_elements = (uint64_t)1 << 31;
 
@@ -57,7 +59,7 @@ rf_result rf_import_fail(const rf_import_node *n, rf_result code, const char *fo
     char text[400];
     va_list list;
     va_start(list, format);
-    vsnprintf(text, sizeof(text), format, list);
+    rf_number_vprint(text, sizeof(text), format, list);
     va_end(list);
     return RF_FAIL(code, "node '%.100s' (%.60s): %s", *n->name ? n->name : n->num_out ? n->out[0] : "", n->op, text);
 }
@@ -131,7 +133,7 @@ rf_result rf_import_tensor_constant(rf_import *im, const rf_import_tensor *t, co
 
 /* ---- sizes ---- */
 
-static double apply(char op, double a, double b)
+static double apply_operator(char op, double a, double b)
 {
     switch (op) {
     case '+': return a + b;
@@ -171,7 +173,7 @@ rf_result rf_import_size_new(rf_import *im, char op, uint32_t a, double na, uint
     const bool unary = strchr("fcrt", op) != NULL;
     *out = 0;
     if (!a && (unary || !b)) {
-        *number = apply(op, na, nb);
+        *number = apply_operator(op, na, nb);
         return RF_OK;
     }
     RF_TRY(operand_of(im, &a, na));

@@ -58,8 +58,8 @@ static rf_layer *find_shared(const rf_import *im, const rf_import_node *n, const
     return NULL;
 }
 
-static rf_result share(rf_import *im, const rf_import_node *n, const rf_import_constant *kernel, const float *bias,
-                       rf_layer *layer)
+static rf_result share_layer(rf_import *im, const rf_import_node *n, const rf_import_constant *kernel,
+                             const float *bias, rf_layer *layer)
 {
     RF_TRY(RF_VEC_GROW(&im->shared));
     im->shared.items[im->shared.count++] = (rf_import_shared){ n, kernel->name, kernel->f, bias, layer };
@@ -70,7 +70,7 @@ static rf_result share(rf_import *im, const rf_import_node *n, const rf_import_c
 static rf_result keep_layer(rf_import *im, const rf_import_node *n, const rf_import_constant *kernel, const float *bias,
                             rf_layer *layer)
 {
-    const rf_result r = share(im, n, kernel, bias, layer);
+    const rf_result r = share_layer(im, n, kernel, bias, layer);
     if (r < 0) rf_layer_destroy(&layer);
     return r;
 }

@@ -33,7 +33,7 @@ typedef struct lowering {
 
 /* ---- layouts of values ---- */
 
-static rf_result turn(rf_import *im, rf_symbol x, const int32_t *perm, rf_symbol *out)
+static rf_result turn_layout(rf_import *im, rf_symbol x, const int32_t *perm, rf_symbol *out)
 {
     rf_layer *layer;
     json_t *config = json_pack("{s:s, s:i, s:i, s:i, s:{s:[i,i,i,i]}, s:[{s:i}]}", "op", "Transpose", "opset", 13,
@@ -54,7 +54,7 @@ static rf_result in_layout(rf_import *im, rf_import_value *v, bool last, rf_symb
         *out = v->symbol;
         return RF_OK;
     }
-    if (!v->other.id) RF_TRY(turn(im, v->symbol, last ? to_last : to_first, &v->other));
+    if (!v->other.id) RF_TRY(turn_layout(im, v->symbol, last ? to_last : to_first, &v->other));
     *out = v->other;
     return RF_OK;
 }
@@ -199,7 +199,7 @@ static bool choose_layout(const lowering *l)
 
 /* ---- the description ---- */
 
-static rf_result append(json_t *list, json_t *item)
+static rf_result append_item(json_t *list, json_t *item)
 {
     return item && json_array_append_new(list, item) == 0 ? RF_OK : RF_ERROR_OUT_OF_HOST_MEMORY;
 }
@@ -234,13 +234,13 @@ static rf_result size_tokens(lowering *l, uint32_t size, json_t *tokens)
         RF_TRY(take_donor(l, v, &tensor));
         static const int32_t places[] = { 0, 3, 1, 2 };
         const bool last = v->rank == 4 && l->tensor_last[tensor];
-        return append(tokens, json_pack("[i,i]", (int)tensor, (int)(last ? places[s.axis] : s.axis)));
+        return append_item(tokens, json_pack("[i,i]", (int)tensor, (int)(last ? places[s.axis] : s.axis)));
     }
-    if (!s.operator) return append(tokens, json_real(s.number));
+    if (!s.operator) return append_item(tokens, json_real(s.number));
     const char text[] = { s.operator, 0 };
     RF_TRY(size_tokens(l, s.a, tokens));
     if (s.b) RF_TRY(size_tokens(l, s.b, tokens));
-    return append(tokens, json_string(text));
+    return append_item(tokens, json_string(text));
 }
 
 static json_t *shape_json(rf_shape shape)
@@ -254,16 +254,17 @@ static rf_result add_sizes(lowering *l, const rf_import_constant *c)
     rf_result r = sizes && rf_import_count(c) <= MOST_NUMBERS ? RF_OK : RF_ERROR_OUT_OF_HOST_MEMORY;
     for (int64_t i = 0; r >= 0 && i < rf_import_count(c); i++) {
         json_t *tokens = json_array();
-        r = append(sizes, tokens);
+        r = append_item(sizes, tokens);
         if (r >= 0)
-            r = c->sizes[i] ? size_tokens(l, c->sizes[i], tokens) : append(tokens, json_real(rf_import_element(c, i)));
+            r = c->sizes[i] ? size_tokens(l, c->sizes[i], tokens)
+                            : append_item(tokens, json_real(rf_import_element(c, i)));
     }
     if (r < 0) {
         json_decref(sizes);
         return r;
     }
-    return append(l->operands,
-                  json_pack("{s:b, s:o, s:o}", "whole", c->whole, "shape", shape_json(c->shape), "sizes", sizes));
+    return append_item(l->operands,
+                       json_pack("{s:b, s:o, s:o}", "whole", c->whole, "shape", shape_json(c->shape), "sizes", sizes));
 }
 
 /* Doubles as 16 digits each: all of their bits, NaN too. */
@@ -279,7 +280,7 @@ static rf_result add_numbers(lowering *l, const rf_import_constant *c, rf_shape 
         memcpy(&word, &number, sizeof(word));
         for (int k = 0; k < 16; k++) text[16 * i + k] = digits[word >> (60 - 4 * k) & 15];
     }
-    const rf_result r = append(
+    const rf_result r = append_item(
         l->operands, json_pack("{s:b, s:o, s:s}", "whole", c->whole, "shape", shape_json(shape), "numbers", text));
     rf_free(text);
     return r;
@@ -315,9 +316,9 @@ static rf_result add_variable(lowering *l, const rf_import_constant *c, const fl
     l->weights[l->num_weights].values = values;
     l->weights[l->num_weights].name = name;
     l->weights[l->num_weights++].count = (uint64_t)rf_import_count(c);
-    RF_TRY(append(l->variables,
-                  json_pack("{s:s, s:o, s:b}", "name", name, "shape", shape_json(shape), "state", c->name == NULL)));
-    return append(l->operands, json_pack("{s:s}", "variable", name));
+    RF_TRY(append_item(l->variables, json_pack("{s:s, s:o, s:b}", "name", name, "shape", shape_json(shape), "state",
+                                               c->name == NULL)));
+    return append_item(l->operands, json_pack("{s:s}", "variable", name));
 }
 
 /* Operands whose numbers the operation reads itself. */
@@ -378,17 +379,17 @@ static rf_result add_operand(lowering *l, uint32_t i)
     rf_import_value *v = l->in[i];
     rf_symbol symbol;
     uint32_t tensor = 0;
-    if (!v) return append(l->operands, json_null());
+    if (!v) return append_item(l->operands, json_null());
     if (v->kind == RF_IMPORT_CONSTANT) return add_constant(l, i, &v->constant);
     const bool last = l->last && (l->op->layout != RF_IMPORT_IMAGES || i == 0) && v->rank == 4;
     RF_TRY(in_layout(l->im, v, last, &symbol));
     RF_TRY(take_tensor(l, v, symbol, last, &tensor));
-    return append(l->operands, json_pack("{s:i}", "tensor", (int)tensor));
+    return append_item(l->operands, json_pack("{s:i}", "tensor", (int)tensor));
 }
 
 /* ---- attributes ---- */
 
-static rf_result set(json_t *object, const char *name, json_t *value)
+static rf_result set_item(json_t *object, const char *name, json_t *value)
 {
     return json_object_set_new(object, name, value) == 0 ? RF_OK : RF_ERROR_OUT_OF_HOST_MEMORY;
 }
@@ -398,16 +399,16 @@ static rf_result add_attribute(const lowering *l, json_t *to, const rf_import_at
     if (a->num_ints > 0 || a->type == 7) {
         json_t *list = json_array();
         rf_result r = list ? RF_OK : RF_ERROR_OUT_OF_HOST_MEMORY;
-        for (uint32_t i = 0; r >= 0 && i < a->num_ints; i++) r = append(list, json_integer(a->ints[i]));
-        if (r >= 0) return set(to, a->name, list);
+        for (uint32_t i = 0; r >= 0 && i < a->num_ints; i++) r = append_item(list, json_integer(a->ints[i]));
+        if (r >= 0) return set_item(to, a->name, list);
         json_decref(list);
         return r;
     }
-    if (a->type == RF_IMPORT_ATTRIBUTE_INT) return set(to, a->name, json_integer(a->i));
-    if (a->type == RF_IMPORT_ATTRIBUTE_STRING) return set(to, a->name, json_string(a->s));
+    if (a->type == RF_IMPORT_ATTRIBUTE_INT) return set_item(to, a->name, json_integer(a->i));
+    if (a->type == RF_IMPORT_ATTRIBUTE_STRING) return set_item(to, a->name, json_string(a->s));
     if (a->type != RF_IMPORT_ATTRIBUTE_FLOAT) return RF_OK;
     if (!isfinite(a->f)) return rf_import_fail(l->n, RF_ERROR_UNSUPPORTED, "attribute '%.60s' is not finite", a->name);
-    return set(to, a->name, json_real((double)a->f));
+    return set_item(to, a->name, json_real((double)a->f));
 }
 
 static const char *kind_of_type(int64_t type)
@@ -416,13 +417,14 @@ static const char *kind_of_type(int64_t type)
     return type <= INT32_MAX && rf_import_type_is_float((int32_t)type) ? "float" : "whole";
 }
 
-/* What a layer of the operation reads besides. */
+/* Settings that a layer of the operation reads besides. */
 static rf_result add_special(const lowering *l, json_t *to)
 {
     static const char *const usual[] = { "Sigmoid", "Tanh", "Tanh", "Sigmoid", "Tanh", "Tanh" };
     const char *op = l->n->op;
     if (strcmp(op, "Cast") == 0)
-        return set(to, "kind", json_string(kind_of_type(rf_import_attribute_int(l->n, "to", RF_IMPORT_TYPE_FLOAT))));
+        return set_item(to, "kind",
+                        json_string(kind_of_type(rf_import_attribute_int(l->n, "to", RF_IMPORT_TYPE_FLOAT))));
     if (strcmp(op, "ConstantOfShape") == 0) {
         const rf_import_attribute *a = rf_import_find_attribute(l->n, "value");
         rf_import_constant c = { 0 };
@@ -430,8 +432,8 @@ static rf_result add_special(const lowering *l, json_t *to)
         RF_TRY(rf_import_tensor_constant(l->im, a->t, NULL, &c));
         if (rf_import_count(&c) != 1 || !isfinite(rf_import_element(&c, 0)))
             return rf_import_fail(l->n, RF_ERROR_UNSUPPORTED, "its value is no finite number");
-        RF_TRY(set(to, "whole", json_integer(c.whole && c.type != RF_IMPORT_TYPE_BOOL)));
-        return set(to, "fill", json_real(rf_import_element(&c, 0)));
+        RF_TRY(set_item(to, "whole", json_integer(c.whole && c.type != RF_IMPORT_TYPE_BOOL)));
+        return set_item(to, "fill", json_real(rf_import_element(&c, 0)));
     }
     if (strcmp(op, "QuantizeLinear") == 0) {
         const rf_import_constant *zero = l->num_in > 2 ? rf_import_known(l->in[2]) : NULL;
@@ -440,22 +442,22 @@ static rf_result add_special(const lowering *l, json_t *to)
         const int64_t values = rf_import_type_size((int32_t)(type & 31)) == 2 ? 65536 : 256;
         if (rf_import_type_size((int32_t)(type & 31)) > 2 || type < 0 || type > 31)
             return rf_import_fail(l->n, RF_ERROR_UNSUPPORTED, "it makes numbers of type %lld", (long long)type);
-        RF_TRY(set(to, "lowest", json_integer(is_signed ? -values / 2 : 0)));
-        return set(to, "highest", json_integer(is_signed ? values / 2 - 1 : values - 1));
+        RF_TRY(set_item(to, "lowest", json_integer(is_signed ? -values / 2 : 0)));
+        return set_item(to, "highest", json_integer(is_signed ? values / 2 - 1 : values - 1));
     }
     const rf_import_attribute *a = rf_import_find_attribute(l->n, "activations");
     const bool lstm = strcmp(op, "LSTM") == 0, gru = strcmp(op, "GRU") == 0;
     const uint32_t each = lstm ? 3 : gru ? 2 : 1;
     for (uint32_t i = 0; a && i < a->num_strings; i++) {
         const char *wanted = lstm || gru ? usual[i % each] : "Tanh";
-        if (strcmp(a->strings[i], wanted) != 0) return set(to, "own_activations", json_integer(1));
+        if (strcmp(a->strings[i], wanted) != 0) return set_item(to, "own_activations", json_integer(1));
     }
     return RF_OK;
 }
 
 /* ---- the layer ---- */
 
-static rf_result describe(lowering *l)
+static rf_result describe_node(lowering *l)
 {
     json_t *attributes = json_object();
     l->config = json_object();
@@ -479,14 +481,14 @@ static rf_result describe(lowering *l)
         json_decref(attributes);
         return r;
     }
-    RF_TRY(set(l->config, "op", json_string(l->n->op)));
-    RF_TRY(set(l->config, "attributes", attributes));
-    RF_TRY(set(l->config, "opset", json_integer(l->im->file.opset)));
-    RF_TRY(set(l->config, "last", json_boolean(l->last)));
-    RF_TRY(set(l->config, "tensors", json_integer(l->num_tensors)));
-    RF_TRY(set(l->config, "out", json_integer(outputs ? outputs : 1)));
-    RF_TRY(set(l->config, "in", json_incref(l->operands)));
-    return set(l->config, "variables", json_incref(l->variables));
+    RF_TRY(set_item(l->config, "op", json_string(l->n->op)));
+    RF_TRY(set_item(l->config, "attributes", attributes));
+    RF_TRY(set_item(l->config, "opset", json_integer(l->im->file.opset)));
+    RF_TRY(set_item(l->config, "last", json_boolean(l->last)));
+    RF_TRY(set_item(l->config, "tensors", json_integer(l->num_tensors)));
+    RF_TRY(set_item(l->config, "out", json_integer(outputs ? outputs : 1)));
+    RF_TRY(set_item(l->config, "in", json_incref(l->operands)));
+    return set_item(l->config, "variables", json_incref(l->variables));
 }
 
 static bool is_whole(const lowering *l, uint32_t output)
@@ -578,7 +580,7 @@ static rf_result lower_op(lowering *l)
         return RF_OK;
     }
     l->last = choose_layout(l);
-    rf_result r = describe(l);
+    rf_result r = describe_node(l);
     if (r >= 0) r = make_layer(l);
     json_decref(l->config);
     json_decref(l->operands);

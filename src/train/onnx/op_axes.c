@@ -101,7 +101,7 @@ static rf_tensor log_sum_exp_of(rf_import_call *c, rf_tensor x, const int32_t *a
     return rf_add(c->t, rf_log(c->t, sum), safe);
 }
 
-static rf_tensor reduced(rf_import_call *c, rf_tensor x, const int32_t *axes, uint32_t count, rf_reduced_dims dims)
+static rf_tensor reduce_axes(rf_import_call *c, rf_tensor x, const int32_t *axes, uint32_t count, rf_reduced_dims dims)
 {
     const char *kind = c->op + 6; /* behind "Reduce" */
     rf_trace *t = c->t;
@@ -131,7 +131,7 @@ static void reduce_trace(rf_import_call *c)
         return;
     }
     if (rf_trace_status(c->t) < 0) return;
-    const rf_tensor y = reduced(c, x, axes, count, rf_import_int(c, "keepdims", 1) ? RF_KEEP_DIMS : RF_DROP_DIMS);
+    const rf_tensor y = reduce_axes(c, x, axes, count, rf_import_int(c, "keepdims", 1) ? RF_KEEP_DIMS : RF_DROP_DIMS);
     c->out[0] = rf_import_back(c, 0, y);
 }
 
