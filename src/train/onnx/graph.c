@@ -10,7 +10,6 @@
 #include "base/numbers.h"
 
 enum { MOST_TOKENS = 64 };
-static const uint64_t most_elements = (uint64_t)1 << 31;
 
 /* ---- values ---- */
 
@@ -89,7 +88,7 @@ rf_result rf_import_constant_new(rf_import *im, bool whole, rf_shape shape, rf_i
     const int64_t count = rf_shape_count(shape);
     *out = (rf_import_constant){ .whole = whole, .shape = shape };
     out->type = whole ? RF_IMPORT_TYPE_INT64 : RF_IMPORT_TYPE_FLOAT;
-    if (count < 0 || (im->folded += (uint64_t)count) > most_elements)
+    if (count < 0 || (im->folded += (uint64_t)count) > im->most_folded)
         return RF_FAIL(RF_ERROR_UNSUPPORTED, "its numbers become too many");
     if (whole) out->w = rf_import_alloc(im, (size_t)count * sizeof(int64_t));
     if (!whole) out->f = rf_import_alloc(im, (size_t)count * sizeof(float));
@@ -206,7 +205,12 @@ static void emit_permuted(float *to, const float *from, rf_shape x, const int32_
 
 float *rf_import_permuted(rf_import *im, const rf_import_constant *c, const int32_t *perm)
 {
-    float *to = rf_import_alloc(im, (size_t)rf_import_count(c) * sizeof(float));
+    const int64_t count = rf_import_count(c);
+    if ((im->folded += (uint64_t)count) > im->most_folded) {
+        (void)RF_FAIL(RF_ERROR_OUT_OF_HOST_MEMORY, "nodes share weights in too many ways");
+        return NULL;
+    }
+    float *to = rf_import_alloc(im, (size_t)count * sizeof(float));
     if (to) emit_permuted(to, c->f, c->shape, perm);
     return to;
 }

@@ -74,8 +74,8 @@ typedef struct rf_import {
     struct {
         char **items;
         uint32_t count, capacity;
-    } names;         /* of layers */
-    uint64_t folded; /* elements that folding made */
+    } names;                      /* of layers */
+    uint64_t folded, most_folded; /* numbers of constants that were made */
     uint32_t serial;
     rf_symbol any; /* the first input */
     struct {

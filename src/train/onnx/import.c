@@ -9,7 +9,8 @@
 #include "train/checkpoint/checkpoint.h"
 #include "train/onnx/import.h"
 
-enum { OLDEST_OPSET = 9, NEWEST_OPSET = 21 };
+/* Folding makes so many numbers at most, besides some for each byte of the file. */
+enum { OLDEST_OPSET = 9, NEWEST_OPSET = 21, MOST_FOLDED = 1 << 22 };
 
 /* ---- bytes ---- */
 
@@ -400,7 +401,7 @@ static rf_result copy_symbol(rf_import *im, rf_symbol x, rf_symbol *out)
     return rf_model_builder_apply(im->builder, layer, &x, 1, (rf_symbol){ 0 }, out, 1);
 }
 
-static rf_result finish_model(rf_import *im, rf_strategy *strategy, rf_model **out)
+static rf_result finish_model(rf_import *im, rf_model **out)
 {
     const rf_import_graph *g = &im->file.graph;
     rf_symbol outputs[RF_MAX_COMPONENTS];
@@ -423,7 +424,6 @@ static rf_result finish_model(rf_import *im, rf_strategy *strategy, rf_model **o
         names[i] = port_name(im, g->outputs[i].name, names, i);
         if (!names[i]) return RF_ERROR_OUT_OF_HOST_MEMORY;
     }
-    (void)strategy;
     return rf_model_builder_finish(&im->builder, outputs, g->num_outputs, (const char *const *)names, out);
 }
 
@@ -468,27 +468,37 @@ static rf_result lower_file(rf_import *im, rf_strategy *strategy, const rf_impor
     return lower_graph(im, &im->file.graph);
 }
 
-rf_result rf_import_bytes_as_model(rf_strategy *strategy, const uint8_t *bytes, size_t size, size_t main_size,
-                                   const rf_import_onnx_params *params, rf_model **out)
+rf_result rf_import_lower_bytes(rf_import *im, rf_strategy *strategy, const uint8_t *bytes, size_t size,
+                                size_t main_size, const rf_import_onnx_params *params)
 {
-    rf_import im = { 0 };
+    *im = (rf_import){ .most_folded = MOST_FOLDED + 8 * (uint64_t)size };
+    RF_TRY(rf_import_parse_all(&im->file, bytes, size, main_size));
+    return lower_file(im, strategy, params);
+}
+
+void rf_import_clear(rf_import *im)
+{
+    rf_model_builder_destroy(&im->builder);
+    rf_free(im->sizes.items);
+    rf_free(im->weights.items);
+    rf_free(im->names.items);
+    rf_free(im->shared.items);
+    rf_import_file_clear(&im->file);
+}
+
+static rf_result make_model(rf_strategy *strategy, const blob *b, const rf_import_onnx_params *params, rf_model **out)
+{
+    rf_import im;
     const rf_variable_source source = { .admit = admit_any };
-    *out = NULL;
-    rf_result r = rf_import_parse_all(&im.file, bytes, size, main_size);
-    if (r >= 0) r = lower_file(&im, strategy, params);
+    rf_result r = rf_import_lower_bytes(&im, strategy, b->bytes, (size_t)b->size, (size_t)b->main_size, params);
     if (r >= 0) {
         rf_strategy_set_variable_source(strategy, &source);
-        r = finish_model(&im, strategy, out);
+        r = finish_model(&im, out);
         rf_strategy_set_variable_source(strategy, NULL);
     }
     if (r >= 0) r = assign_weights(&im);
     if (r < 0) rf_model_destroy(out);
-    rf_model_builder_destroy(&im.builder);
-    rf_free(im.sizes.items);
-    rf_free(im.weights.items);
-    rf_free(im.names.items);
-    rf_free(im.shared.items);
-    rf_import_file_clear(&im.file);
+    rf_import_clear(&im);
     return r;
 }
 
@@ -507,10 +517,7 @@ rf_result rf_model_import_onnx(rf_strategy *strategy, const char *path, const rf
     if (rf_strategy_is_chief(strategy)) r = read_files(&b);
     r = rf_broadcast_result(strategy, r);
     if (r >= 0) r = share_bytes(strategy, &b);
-    if (r >= 0)
-        r = rf_error_context(
-            rf_import_bytes_as_model(strategy, b.bytes, (size_t)b.size, (size_t)b.main_size, params, out), "'%s'",
-            path);
+    if (r >= 0) r = rf_error_context(make_model(strategy, &b, params, out), "'%s'", path);
     rf_free(b.bytes);
     return rf_error_context(r, "rf_model_import_onnx");
 }

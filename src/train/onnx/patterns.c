@@ -10,7 +10,8 @@
 
 #include "train/onnx/graph.h"
 
-enum { MOST_BRANCHES = 4096 };
+/* Terms that are tried for one node, and in all: a file could be made to need many more. */
+enum { MOST_BRANCHES = 4096, MOST_BRANCHES_OF_ALL = 1 << 22 };
 
 typedef struct match {
     rf_import *im;
@@ -287,6 +288,7 @@ rf_result rf_import_join_patterns(rf_import *im)
     rf_import_graph *g = &im->file.graph;
     uint32_t *producers = RF_NEW_ARRAY(uint32_t, im->num_values + 1);
     const uint32_t num_values = im->num_values;
+    uint32_t branches = 0;
     rf_result r = producers ? RF_OK : RF_ERROR_OUT_OF_HOST_MEMORY;
     for (uint32_t i = 0; r >= 0 && i < g->num_nodes; i++)
         for (uint32_t k = 0; k < g->nodes[i].num_out; k++) {
@@ -296,11 +298,14 @@ rf_result rf_import_join_patterns(rf_import *im)
     /* The last node of a pattern comes last: nodes that it reads have their places before it. */
     for (uint32_t i = g->num_nodes; r >= 0 && i-- > 0;) {
         rf_import_node *n = &g->nodes[i];
-        for (size_t k = 0; n->num_out == 1 && k < sizeof(patterns) / sizeof(patterns[0]); k++) {
+        if (n->num_out != 1 || branches > MOST_BRANCHES_OF_ALL) continue;
+        for (size_t k = 0; k < sizeof(patterns) / sizeof(patterns[0]); k++) {
             match m = { .im = im, .producers = producers };
             const rf_import_value *v = rf_import_find(im, n->out[0]);
-            if (!v || rf_import_number_of(im, v) >= num_values || !match_term(&m, patterns[k].term, n->out[0]))
-                continue;
+            if (!v || rf_import_number_of(im, v) >= num_values) break;
+            const bool matches = match_term(&m, patterns[k].term, n->out[0]);
+            branches += m.branches;
+            if (!matches) continue;
             if (patterns[k].check && !patterns[k].check(&m)) continue;
             r = patterns[k].replace(&m, n, patterns[k].op);
             break;

@@ -91,15 +91,24 @@ static double double_of(uint64_t word)
     return value;
 }
 
-static rf_result text_of(reader *r, const field *f, const char **out)
+static rf_result string_of(reader *r, const field *f, const char **out)
 {
-    if (f->wire != WIRE_BYTES) return fail_corrupt("a name is no text");
+    if (f->wire != WIRE_BYTES) return fail_corrupt("a text is none");
     if (!rf_utf8_valid((const char *)f->bytes.at, f->bytes.size) || memchr(f->bytes.at, 0, f->bytes.size))
-        return fail_corrupt("a name is not UTF-8");
+        return fail_corrupt("a text is not UTF-8");
     char *copy = rf_arena_alloc(r->arena, f->bytes.size + 1);
     if (!copy) return RF_ERROR_OUT_OF_HOST_MEMORY;
     memcpy(copy, f->bytes.at, f->bytes.size);
     *out = copy;
+    return RF_OK;
+}
+
+/* Names stand in messages of one line. */
+static rf_result text_of(reader *r, const field *f, const char **out)
+{
+    RF_TRY(string_of(r, f, out));
+    for (const char *c = *out; *c; c++)
+        if ((unsigned char)*c < ' ') return fail_corrupt("a name has control characters");
     return RF_OK;
 }
 
@@ -375,7 +384,7 @@ static rf_result read_attribute(reader *r, rf_import_bytes message, rf_import_at
         case 1: RF_TRY(text_of(r, &f, &a->name)); break;
         case 2: a->f = f.wire == WIRE_32 ? float_of(word_of(f.bytes.at, 4)) : 0; break;
         case 3: a->i = (int64_t)f.value; break;
-        case 4: RF_TRY(text_of(r, &f, &a->s)); break;
+        case 4: RF_TRY(string_of(r, &f, &a->s)); break;
         case 5:
             if (f.wire != WIRE_BYTES) return fail_corrupt("a tensor of an attribute is none");
             RF_TRY(RF_ARENA_ARRAY(r->arena, a->t, 1));
@@ -396,7 +405,7 @@ static rf_result read_attribute(reader *r, rf_import_bytes message, rf_import_at
     uint32_t strings = 0;
     for (rf_import_bytes b = message; b.size > 0;) {
         RF_TRY(field_next(&b, &f));
-        if (f.number == 9) RF_TRY(text_of(r, &f, &a->strings[strings++]));
+        if (f.number == 9) RF_TRY(string_of(r, &f, &a->strings[strings++]));
     }
     return read_ints(r, message, 8, &a->ints, &a->num_ints);
 }
