@@ -99,7 +99,8 @@ def branch_model():
     small = graph([node("Relu", ["x"], ["r"])], [], [], [port("r", [])])
     large = graph([node("Neg", ["x"], ["m"])], [tensor("w", (1,), 1, floats(1))], [],
                   [port("m", [])])
-    nodes = [node("ConstantOfShape", ["shape"], ["ones"], value=(5, tensor("", (1,), 1, floats(1)))),
+    one = tensor("", (1,), 1, floats(1))
+    nodes = [node("ConstantOfShape", ["shape"], ["ones"], value=(5, one)),
              node("ReduceProd", ["shape"], ["count"], keepdims=0),
              node("Greater", ["count", "shape0"], ["is"]),
              node("If", ["is"], ["b"], then_branch=(6, small), else_branch=(6, large)),
@@ -135,7 +136,7 @@ def norm_model():
              node("Clip", ["y", "", "one"], ["z"])]
     numbers = [tensor(n, (), 1, floats(v)) for n, v in (("two", 2), ("eps", 1e-5), ("one", 1),
                                                         ("root", 2**0.5), ("half", 0.5))]
-    numbers += [tensor("l.weight", (3,), 1, floats(1, 2, 3)), tensor("l.bias", (3,), 1, floats(1, 2, 3))]
+    numbers += [tensor("l." + n, (3,), 1, floats(1, 2, 3)) for n in ("weight", "bias")]
     return model(13, nodes, numbers, [port("x", ["n", 5, 3])], [port("z", [])])
 
 
