@@ -9,7 +9,7 @@
 #include "replica/internal.h"
 #include "train/onnx/import.h"
 
-/* What the numbers and names of a file are made into has its sizes. */
+/* Constants have the sizes that they say. */
 static void check_values(const rf_import *im)
 {
     for (uint32_t i = 0; i < im->num_values; i++) {

@@ -23,7 +23,7 @@ typedef struct rf_import_operand {
     bool there, is_float;
     rf_tensor tensor; /* id 0: numbers */
     rf_shape shape;   /* of numbers, in the file's order */
-    double *numbers;
+    const double *numbers;
     bool *follows;      /* by number: it is another one with another batch. NULL: none is */
     double per_example; /* the only number is so many times the batch; 0: it is not */
 } rf_import_operand;

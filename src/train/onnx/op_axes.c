@@ -190,20 +190,41 @@ static int64_t clamp_number(double value)
     return value >= 9e18 ? INT64_MAX : value <= -9e18 ? INT64_MIN : (int64_t)value;
 }
 
+/* Numbers of an operand or, before opset 10, of an attribute. False, with the trace failed, where there are others. */
+static bool slice_numbers(rf_import_call *c, uint32_t operand, const char *attribute, double *out, int64_t *count)
+{
+    int64_t listed[RF_MAX_RANK], many = 0;
+    const double *numbers = NULL;
+    if (c->opset < 10)
+        many = rf_import_ints(c, attribute, listed, RF_MAX_RANK);
+    else if ((operand < 3 || rf_import_has(c, operand)) && !rf_import_numbers(c, operand, &numbers, &many))
+        return false;
+    if (many > RF_MAX_RANK || (*count >= 0 && many > 0 && many != *count)) {
+        rf_import_call_fail(c, "has other ends, axes or steps than starts");
+        return false;
+    }
+    for (int64_t i = 0; i < many; i++) out[i] = numbers ? numbers[i] : (double)listed[i];
+    if (many > 0 || *count < 0) *count = many;
+    return true;
+}
+
 /* Ends beyond the axis are cut by rf_slice() as the file's rules have it. */
 static void slice_trace(rf_import_call *c)
 {
     rf_tensor x = rf_import_tensor_of(c, 0);
-    const double *from, *to, *by = NULL, *axes = NULL;
-    int64_t count, other;
+    double from[RF_MAX_RANK], to[RF_MAX_RANK], by[RF_MAX_RANK], axes[RF_MAX_RANK];
+    int64_t count = -1;
     const int32_t rank = rf_tensor_shape(c->t, x).rank;
-    if (!rf_import_numbers(c, 1, &from, &count) || !rf_import_numbers(c, 2, &to, &other)) return;
-    if (other != count) rf_import_call_fail(c, "has other ends than starts");
-    if (rf_import_has(c, 3) && (!rf_import_numbers(c, 3, &axes, &other) || other != count)) return;
-    if (rf_import_has(c, 4) && (!rf_import_numbers(c, 4, &by, &other) || other != count)) return;
+    for (int32_t d = 0; d < RF_MAX_RANK; d++) {
+        axes[d] = d;
+        by[d] = 1;
+    }
+    if (!slice_numbers(c, 1, "starts", from, &count) || !slice_numbers(c, 2, "ends", to, &count) ||
+        !slice_numbers(c, 3, "axes", axes, &count) || !slice_numbers(c, 4, "steps", by, &count))
+        return;
     for (int64_t i = 0; i < count && rf_trace_status(c->t) >= 0; i++) {
-        const int32_t axis = rf_import_axis(c, axes ? (int64_t)axes[i] : i, rank);
-        int64_t step = by ? clamp_number(by[i]) : 1, end = clamp_number(to[i]);
+        const int32_t axis = rf_import_axis(c, (int64_t)axes[i], rank);
+        int64_t step = clamp_number(by[i]), end = clamp_number(to[i]);
         if (step > INT32_MAX) step = INT32_MAX;
         if (step < -INT32_MAX) step = -INT32_MAX;
         if (step < 0 && axis >= 0 && end < -rf_tensor_shape(c->t, x).dim[axis]) end = INT64_MIN;
@@ -277,8 +298,11 @@ static rf_tensor from_end(rf_import_call *c, uint32_t i, int64_t size)
 {
     if (rf_import_has(c, i) && !c->in[i].tensor.id) {
         const int64_t count = rf_shape_count(c->in[i].shape);
+        double *counted = rf_arena_alloc(&c->arena, (size_t)count * sizeof(double));
+        if (!counted) return (rf_tensor){ 0 };
         for (int64_t k = 0; k < count; k++)
-            if (c->in[i].numbers[k] < 0) c->in[i].numbers[k] += (double)size;
+            counted[k] = c->in[i].numbers[k] + (c->in[i].numbers[k] < 0 ? (double)size : 0);
+        c->in[i].numbers = counted;
         return rf_import_tensor_of(c, i);
     }
     if (!rf_import_int(c, "negative", 1)) return rf_import_tensor_of(c, i);
@@ -571,7 +595,7 @@ static const rf_import_op ops[] = {
     A("ArgMin", arg_trace, 1, 1, 1, RF_IMPORT_RANK_SPECIAL),
     A("Concat", concat_trace, 1, 0, 1, RF_IMPORT_RANK_SAME),
     A("Split", split_trace, 1, 2, RF_MAX_CUSTOM_TENSORS, RF_IMPORT_RANK_SAME),
-    A("Slice", slice_trace, 3, 5, 1, RF_IMPORT_RANK_SAME),
+    A("Slice", slice_trace, 1, 5, 1, RF_IMPORT_RANK_SAME),
     A("Pad", pad_trace, 1, 4, 1, RF_IMPORT_RANK_SAME),
     P("Gather", gather_trace, 2, 2, 1, RF_IMPORT_RANK_SPECIAL),
     P("GatherND", gather_nd_trace, 2, 2, 1, RF_IMPORT_RANK_SPECIAL),

@@ -274,10 +274,11 @@ static bool whole_factors(rf_import_call *c, const resize *r, const double scale
 }
 
 /* Scales or sizes by the axes of the file, put where axes are now. */
-static bool find_sizes(rf_import_call *c, rf_shape shape, int64_t out[RF_MAX_RANK], double scale[RF_MAX_RANK])
+static bool find_sizes(rf_import_call *c, rf_tensor x, int64_t out[RF_MAX_RANK], double scale[RF_MAX_RANK])
 {
     const double *numbers;
     int64_t count = 0, axes[RF_MAX_RANK];
+    const rf_shape shape = rf_tensor_shape(c->t, x);
     const uint32_t at = c->opset < 11 ? 1 : 2;
     const bool by_size = c->opset >= 11 && rf_import_has(c, 3) && rf_shape_count(c->in[3].shape) > 0;
     if (!rf_import_numbers(c, by_size ? 3 : at, &numbers, &count)) return false;
@@ -293,7 +294,7 @@ static bool find_sizes(rf_import_call *c, rf_shape shape, int64_t out[RF_MAX_RAN
     for (int64_t i = 0; i < count; i++) {
         const int32_t axis = rf_import_axis(c, num_axes ? axes[i] : i, shape.rank);
         if (axis < 0) return false;
-        if (by_size && c->in[3].follows && c->in[3].follows[i]) continue; /* the batch stays */
+        if (rf_dim_follows(c->t, x, axis)) continue; /* the batch stays */
         const double size = by_size ? numbers[i] : floor((double)shape.dim[axis] * numbers[i]);
         if (!(size >= 1 && size <= 1 << 24)) {
             rf_import_call_fail(c, "makes an image without pixels, or of too many");
@@ -324,7 +325,7 @@ static void resize_trace(rf_import_call *c)
     if (rf_import_int(c, "exclude_outside", 0)) rf_import_call_fail(c, "has exclude_outside");
     if (strcmp(rf_import_text(c, "keep_aspect_ratio_policy", "stretch"), "stretch") != 0)
         rf_import_call_fail(c, "keeps the ratio of sizes");
-    if (rf_trace_status(c->t) < 0 || !find_sizes(c, shape, out, scale)) return;
+    if (rf_trace_status(c->t) < 0 || !find_sizes(c, x, out, scale)) return;
     if (whole_factors(c, &r, scale, factor)) {
         c->out[0] = rf_upsample2d(
             c->t, x, factor, strcmp(r.mode, "nearest") == 0 ? RF_INTERPOLATION_NEAREST : RF_INTERPOLATION_BILINEAR);

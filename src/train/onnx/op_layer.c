@@ -146,14 +146,15 @@ static void evaluate_sizes(rf_import_call *c, const json_t *sizes, const rf_tens
                            rf_import_operand *o)
 {
     const size_t count = json_array_size(sizes);
-    o->numbers = rf_arena_alloc(&c->arena, count * sizeof(double));
+    double *numbers = rf_arena_alloc(&c->arena, count * sizeof(double));
+    o->numbers = numbers;
     o->follows = rf_arena_alloc(&c->arena, count * sizeof(bool));
-    if (!o->numbers || !o->follows) {
+    if (!numbers || !o->follows) {
         (void)rf_trace_emit(c->t, RF_ERROR_OUT_OF_HOST_MEMORY, 0);
         return;
     }
     for (size_t i = 0; i < count; i++)
-        if (!evaluate_size(c, json_array_get(sizes, i), tensors, num_tensors, &o->numbers[i], &o->follows[i]))
+        if (!evaluate_size(c, json_array_get(sizes, i), tensors, num_tensors, &numbers[i], &o->follows[i]))
             rf_import_call_fail(c, "has a size in its description that is none");
     if (count == 1 && o->follows[0])
         o->per_example = count_batches(c, json_array_get(sizes, 0), tensors, o->numbers[0]);
