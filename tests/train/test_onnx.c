@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Exported ONNX files, checked by independent programs: writes models and what they should give, then lets
  * check_onnx.py judge. Arguments: checker or runtime. Exits with 77 where that is not installed. */
-#include <sys/wait.h>
-
 #include <ringfire/interchange.h>
 
+#include "onnx_manifest.h"
 #include "onnx_models.h"
 #include "ops/ops.h"
 #include "run_state.h"
@@ -12,57 +11,7 @@
 #include "tests/room.h"
 #include "train/files/onnx.h"
 
-static char folder[64];
-static FILE *manifest;
-static uint32_t num_models;
-
-/* ---- the manifest ---- */
-
-static void write_bytes(const char *name, const void *data, size_t size)
-{
-    char path[300];
-    snprintf(path, sizeof(path), "%s/%s", folder, name);
-    FILE *file = fopen(path, "wb");
-    assert_non_null(file);
-    assert_int_equal(fwrite(data, 1, size, file), size);
-    fclose(file);
-}
-
-static const char *type_name(rf_dtype dtype)
-{
-    static const char *const names[RF_DTYPE_COUNT] = { [RF_F32] = "float32", [RF_I32] = "int32", [RF_U8] = "uint8" };
-    return names[dtype] ? names[dtype] : rf_dtype_name(dtype);
-}
-
-static void list_tensor(const char *model, const char *name, const rf_array *array, double rtol, double atol)
-{
-    char file[160];
-    snprintf(file, sizeof(file), "%s.%s", model, name);
-    write_bytes(file, array->data, (size_t)rf_shape_count(array->shape) * rf_dtype_size(array->dtype));
-    fprintf(manifest, "{\"name\":\"%s\",\"file\":\"%s\",\"type\":\"%s\",\"rtol\":%g,\"atol\":%g,\"shape\":[", name,
-            file, type_name(array->dtype), rtol, atol);
-    for (int32_t i = 0; i < array->shape.rank; i++)
-        fprintf(manifest, "%s%lld", i ? "," : "", (long long)array->shape.dim[i]);
-    fprintf(manifest, "]}");
-}
-
-/* `nodes`: how many of some operations there are, as members of a JSON object. */
-static void list_model(const char *model, const rf_array *in, const char *const *in_names, uint32_t num_in,
-                       const rf_array *out, const char *const *out_names, uint32_t num_out, double rtol, double atol,
-                       const char *nodes)
-{
-    fprintf(manifest, "%s{\"model\":\"%s\",\"nodes\":{%s},\"inputs\":[", num_models++ ? ",\n" : "", model, nodes);
-    for (uint32_t i = 0; i < num_in; i++) {
-        if (i) fprintf(manifest, ",");
-        list_tensor(model, in_names[i], &in[i], 0, 0);
-    }
-    fprintf(manifest, "],\"outputs\":[");
-    for (uint32_t i = 0; i < num_out; i++) {
-        if (i) fprintf(manifest, ",");
-        list_tensor(model, out_names[i], &out[i], rtol, atol);
-    }
-    fprintf(manifest, "]}");
-}
+static onnx_manifest manifest;
 
 /* ---- models ---- */
 
@@ -81,9 +30,9 @@ static void list_predictions(rf_model *model, const char *name, rf_shape input, 
     OK(rf_dataset_from_arrays(&(rf_dataset_arrays_params){ .arrays = &array, .num_arrays = 1 }, &raw));
     OK(rf_dataset_batch(raw, (uint32_t)input.dim[0], RF_REMAINDER_KEEP, &data));
     OK(rf_model_predict(model, data, &predictions));
-    snprintf(path, sizeof(path), "%s/%s", folder, name);
+    snprintf(path, sizeof(path), "%s/%s", manifest.folder, name);
     OK(rf_model_export_onnx(model, path));
-    list_model(name, &array, &in_name, 1, &predictions, &out_name, 1, 1e-4, 1e-5, nodes);
+    list_model(&manifest, name, &array, &in_name, 1, &predictions, &out_name, 1, 1e-4, 1e-5, nodes);
     rf_array_free(&predictions);
     rf_dataset_destroy(&data);
     rf_dataset_destroy(&raw);
@@ -148,9 +97,10 @@ static void several_inputs(rf_strategy *one)
     OK(rf_dataset_from_arrays(&(rf_dataset_arrays_params){ .arrays = in, .num_arrays = 2 }, &raw));
     OK(rf_dataset_batch(raw, ROWS, RF_REMAINDER_KEEP, &data));
     OK(rf_model_predict_many(model, data, out, 2));
-    snprintf(path, sizeof(path), "%s/several.onnx", folder);
+    snprintf(path, sizeof(path), "%s/several.onnx", manifest.folder);
     OK(rf_model_export_onnx(model, path));
-    list_model("several.onnx", in, in_names, 2, out, out_names, 2, 1e-4, 1e-5, "\"Add\":2,\"Mul\":1,\"MatMul\":1");
+    list_model(&manifest, "several.onnx", in, in_names, 2, out, out_names, 2, 1e-4, 1e-5,
+               "\"Add\":2,\"Mul\":1,\"MatMul\":1");
     for (uint32_t i = 0; i < 2; i++) rf_array_free(&out[i]);
     rf_dataset_destroy(&raw);
     rf_dataset_destroy(&data);
@@ -171,9 +121,9 @@ static void language_model(rf_strategy *one)
     OK(rf_dataset_from_arrays(&(rf_dataset_arrays_params){ .arrays = &in, .num_arrays = 1 }, &raw));
     OK(rf_dataset_batch(raw, 3, RF_REMAINDER_KEEP, &data));
     OK(rf_model_predict(model, data, &out));
-    snprintf(path, sizeof(path), "%s/language.onnx", folder);
+    snprintf(path, sizeof(path), "%s/language.onnx", manifest.folder);
     OK(rf_model_export_onnx(model, path));
-    list_model("language.onnx", &in, &in_name, 1, &out, &out_name, 1, 1e-4, 1e-5, "\"Softmax\":1");
+    list_model(&manifest, "language.onnx", &in, &in_name, 1, &out, &out_name, 1, 1e-4, 1e-5, "\"Softmax\":1");
     rf_array_free(&out);
     rf_dataset_destroy(&raw);
     rf_dataset_destroy(&data);
@@ -197,9 +147,9 @@ static void open_lengths(rf_strategy *one)
         OK(rf_dataset_batch(raw, 3, RF_REMAINDER_KEEP, &data));
         OK(rf_model_predict_many(model, data, out, 2));
         snprintf(name, sizeof(name), "open_%d.onnx", lengths[i]);
-        snprintf(path, sizeof(path), "%s/%s", folder, name);
+        snprintf(path, sizeof(path), "%s/%s", manifest.folder, name);
         OK(rf_model_export_onnx(model, path));
-        list_model(name, &in, &in_name, 1, out, out_names, 2, 1e-4, 1e-5, "\"GRU\":1,\"Softmax\":2");
+        list_model(&manifest, name, &in, &in_name, 1, out, out_names, 2, 1e-4, 1e-5, "\"GRU\":1,\"Softmax\":2");
         for (int k = 0; k < 2; k++) rf_array_free(&out[k]);
         rf_dataset_destroy(&raw);
         rf_dataset_destroy(&data);
@@ -290,8 +240,8 @@ static void one_case(const rf_op *op, const rf_op_case *c)
     OK(rf_graph_add(g.graph, op, data.attr, g.inputs, c->n_in, out));
     g.outputs[0] = out[0];
     OK(rf_inference_graph_finish(&g, false));
-    snprintf(name, sizeof(name), "%s_%u.onnx", op->name, num_models);
-    snprintf(path, sizeof(path), "%s/%s", folder, name);
+    snprintf(name, sizeof(name), "%s_%u.onnx", op->name, manifest.num_models);
+    snprintf(path, sizeof(path), "%s/%s", manifest.folder, name);
     const rf_result r = rf_onnx_write(&g, &rf_system_file_ops, path);
     const bool has_form = !(op->flags & RF_OP_NO_ONNX);
     if (has_form && r < 0) fail_msg("%s/%s: %s", op->name, c->name, rf_error_message());
@@ -299,7 +249,7 @@ static void one_case(const rf_op *op, const rf_op_case *c)
         if (r != RF_ERROR_UNSUPPORTED || !strstr(rf_error_message(), op->name)) fail_msg("%s is written", op->name);
     } else {
         const rf_array y = { data.call.out[0].dtype, data.call.out[0].shape, data.out[0] };
-        list_model(name, in, in_names, c->n_in, &y, &out_name, 1, c->rtol + 1e-5, c->atol + 1e-6, "");
+        list_model(&manifest, name, in, in_names, c->n_in, &y, &out_name, 1, c->rtol + 1e-5, c->atol + 1e-6, "");
     }
     rf_inference_graph_free(&g);
     rf_case_data_free(&data);
@@ -326,22 +276,10 @@ TEST(operations)
 
 TEST_PROGRAM(onnx)
 {
-    char path[200], command[900];
     if (argc != 2) return 2;
-    scratch(folder);
-    snprintf(path, sizeof(path), "%s/manifest.json", folder);
-    manifest = fopen(path, "w");
-    if (!manifest) return 1;
-    fputs("[", manifest);
+    begin_manifest(&manifest);
     int failed = room_tests_run(own_tests, NULL, NULL);
-    fputs("]", manifest);
-    fclose(manifest);
-    fflush(stdout);
-    snprintf(command, sizeof(command), "'%s' '%s' %s '%s'", PYTHON, ONNX_CHECKER, argv[1], folder);
-    if (failed == 0) {
-        const int status = system(command);
-        failed = WIFEXITED(status) ? WEXITSTATUS(status) : 1;
-    }
-    scratch_remove(folder);
+    if (failed == 0) failed = judge_manifest(&manifest, argv[1]);
+    scratch_remove(manifest.folder);
     return failed;
 }
