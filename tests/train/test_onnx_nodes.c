@@ -11,7 +11,7 @@
 #include "run_state.h"
 #include "tests/room.h"
 
-/* Of libonnx-testdata 1.12: how many pass. A version with others has at least nothing that is wrong. */
+/* With libonnx-testdata 1.12 so many pass. Another version has at least nothing that is wrong. */
 enum { KNOWN_PASSES = 500, KNOWN_SAMPLE_PASSES = 46, KNOWN_TESTS = 1002 };
 
 static char folder[64];
