@@ -18,6 +18,7 @@ CORPUS = pathlib.Path(__file__).resolve().parent / "corpus"
 sys.path[:0] = [str(CORPUS.parents[1] / room) for room in ("support", "text")]
 import families  # noqa: E402
 import line_seeds  # noqa: E402
+import lora_seeds  # noqa: E402
 import onnx_seeds  # noqa: E402
 import tfrecord as tf  # noqa: E402
 
@@ -788,6 +789,6 @@ for make in (document, graph, gettext, ratings, reviews, text, tokenizer, safete
              idx, cifar, csv, image, tfrecord, iterator_state, model, trace, text_files, wire,
              call_header, fabric, shared, agreement, ps_shard, checkpoint_item):
     make()
-for module in (line_seeds, onnx_seeds):
+for module in (line_seeds, lora_seeds, onnx_seeds):
     for fuzzer, name, data in module.every():
         seed(fuzzer, name, data)

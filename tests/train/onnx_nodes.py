@@ -103,18 +103,15 @@ def main():
     (out / "manifest.json").write_text(json.dumps({"tests": listed}))
 
 
-def leave_out(why):
-    print("SKIP:", why)
-    sys.exit(77)
-
-
 try:
     import onnx  # noqa: F401
 except ImportError:
-    if sys.executable == "/usr/bin/python3":
-        leave_out("no Python module onnx (Debian: python3-onnx)")
-    # distributions' modules belong to their own interpreter
-    sys.exit(subprocess.run(["/usr/bin/python3", *sys.argv]).returncode)
+    if sys.executable != "/usr/bin/python3":
+        # distributions' modules belong to their own interpreter
+        sys.exit(subprocess.run(["/usr/bin/python3", *sys.argv]).returncode)
+    print("SKIP: no Python module onnx (Debian: python3-onnx)")
+    sys.exit(77)
 if not DATA.is_dir():
-    leave_out("no tests of ONNX (Debian: libonnx-testdata)")
+    print("SKIP: no tests of ONNX (Debian: libonnx-testdata)")
+    sys.exit(77)
 main()
