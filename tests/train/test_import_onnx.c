@@ -278,4 +278,58 @@ TEST(examples_of_sequences_come_back)
     }
 }
 
+/* ---- hostile files ---- */
+
+/* A seed of the fuzzer, whose first byte says how many at its end are no part of the file. `from` becomes `to`, which
+ * is as long. */
+static void write_seed(const char *seed, const char *from, const char *to)
+{
+    static char bytes[1 << 14];
+    char name[300];
+    snprintf(name, sizeof(name), "%s/../../fuzz/corpus/fuzz_onnx/%s", FIXTURES, seed);
+    FILE *file = fopen(name, "rb");
+    assert_non_null(file);
+    const size_t size = fread(bytes, 1, sizeof(bytes), file);
+    fclose(file);
+    bool found = !from;
+    for (char *at = bytes; from && (at = memmem(at, size - (size_t)(at - bytes), from, strlen(from)));) {
+        memcpy(at, to, strlen(from));
+        found = true;
+    }
+    assert_true(size > 1 && found);
+    const size_t length = size - 1 - (uint8_t)bytes[0];
+    file = fopen(path, "wb");
+    assert_non_null(file);
+    assert_int_equal(fwrite(bytes + 1, 1, length, file), length);
+    assert_int_equal(fclose(file), 0);
+}
+
+TEST(hostile_files_are_errors)
+{
+    NEEDS_LAVAPIPE;
+    static const struct {
+        const char *seed, *from, *to, *message;
+        rf_result result;
+    } files[] = {
+        { "huge", NULL, NULL, "node 'a ConstantOfShape' (ConstantOfShape): its numbers become too many",
+          RF_ERROR_UNSUPPORTED },
+        { "doubled", NULL, NULL, "node 'a Concat' (Concat): its numbers become too many", RF_ERROR_UNSUPPORTED },
+        { "cycle", NULL, NULL, "node 'a Add' (Add): its operand 'b' is made by no node before it",
+          RF_ERROR_CORRUPT_DATA },
+        { "overflow", NULL, NULL, "a tensor has a shape that is none", RF_ERROR_CORRUPT_DATA },
+        { "deep", NULL, NULL, "graphs lie within each other", RF_ERROR_UNSUPPORTED },
+        { "image", "HardSigmoid", "HardSqueeze", "node 'a HardSqueeze' (HardSqueeze): this operation is not there",
+          RF_ERROR_UNSUPPORTED },
+        { "recurrent", NULL, NULL, "weights.bin", RF_ERROR_NOT_FOUND },
+        { "recurrent", "weights.bin", "../etc/pass", "outside of the file's directory", RF_ERROR_CORRUPT_DATA },
+        { "recurrent", "weights.bin", "/etc/passwd", "outside of the file's directory", RF_ERROR_CORRUPT_DATA },
+    };
+    for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
+        rf_model *model;
+        write_seed(files[i].seed, files[i].from, files[i].to);
+        FAILS(rf_model_import_onnx(one, path, NULL, &model), files[i].result, files[i].message);
+        assert_null(model);
+    }
+}
+
 TESTS(import_onnx, begin, end)

@@ -16,6 +16,7 @@ typedef struct fold {
 static rf_result make_result(fold *f, bool whole, rf_shape shape, rf_import_constant *out)
 {
     const rf_result r = rf_import_constant_new(f->im, whole, shape, out);
+    if (r == RF_ERROR_UNSUPPORTED) return rf_import_fail(f->n, r, "its numbers become too many");
     for (uint32_t i = 0; r >= 0 && i < f->n->num_in && i < RF_IMPORT_MOST_OPERANDS && !out->name; i++)
         if (f->in[i] && !whole) out->name = f->in[i]->name;
     return r;
