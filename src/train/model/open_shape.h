@@ -16,11 +16,17 @@ static inline bool rf_shape_is_open(rf_shape shape)
     return false;
 }
 
-/* The shape with a size in the place of what is open, which of images is that of images. */
+/* The size for examples of that rank, which of images is that of images. */
+static inline int64_t rf_open_size_of(int32_t rank, int64_t size)
+{
+    if (rank == 3 && size == RF_OPEN_SIZE) return RF_OPEN_IMAGE;
+    return rank == 3 && size == RF_OTHER_OPEN_SIZE ? RF_OTHER_OPEN_IMAGE : size;
+}
+
+/* The shape of an example with a size in the place of what is open. */
 static inline rf_shape rf_shape_filled(rf_shape shape, int64_t size)
 {
-    if (shape.rank == 3 && size == RF_OPEN_SIZE) size = RF_OPEN_IMAGE;
-    if (shape.rank == 3 && size == RF_OTHER_OPEN_SIZE) size = RF_OTHER_OPEN_IMAGE;
+    size = rf_open_size_of(shape.rank, size);
     for (int32_t i = 0; i < shape.rank; i++)
         if (shape.dim[i] == -1) shape.dim[i] = size;
     return shape;
