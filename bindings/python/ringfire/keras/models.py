@@ -25,7 +25,7 @@ from ._weights import Rules, WeightReport, WeightRule
 from .metrics import table_of
 
 __all__ = ["Input", "Model", "ModelLayer", "Pretrained", "Sequential", "WeightReport", "WeightRule",
-           "from_pretrained", "load_model", "strategy_here"]
+           "from_pretrained", "import_onnx", "load_model", "strategy_here"]
 
 Path = Union[str, "os.PathLike[str]"]
 
@@ -657,6 +657,23 @@ def load_model(filepath: Path) -> Model:
     name = os.path.splitext(os.path.basename(os.fspath(filepath)))[0]
     return _Loaded(create(lib.rf_model_load, "rf_model", get_strategy().pointer,
                           path_bytes(filepath)), name)
+
+
+def import_onnx(filepath: Path,
+                input_shapes: Sequence[Sequence[Optional[int]]] = ()) -> Model:
+    """The model of an ONNX file, on the strategy of the scope, ready to be compiled and trained.
+
+    ``input_shapes`` are shapes of an example of the first inputs, without the batch: numbers, or
+    None again, for sizes that the file leaves open. Images have the file's layout, [c, h, w] of
+    most programs.
+    """
+    shapes = ffi.new("rf_shape[]", [shape_in([-1 if d is None else d for d in shape])
+                                    for shape in input_shapes])
+    params = ffi.new("rf_import_onnx_params *", {"input_shapes": shapes,
+                                                 "num_input_shapes": len(input_shapes)})
+    name = os.path.splitext(os.path.basename(os.fspath(filepath)))[0]
+    return _Loaded(create(lib.rf_model_import_onnx, "rf_model", get_strategy().pointer,
+                          path_bytes(filepath), params), name)
 
 
 class _Directory(Handle):
