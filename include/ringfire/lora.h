@@ -59,8 +59,7 @@ RF_API const char *rf_lora_module_name(rf_model *model, uint32_t index);
  * @param model built; layers of models that it calls are its own here
  * @param name letters, digits, "_" and "-"; for messages and the other functions; copied
  * @return RF_ERROR_INVALID_ARGUMENT for a target that no module is of, which the message names, for
- *   a name that another adapter has, and for a model that is not built; RF_ERROR_UNSUPPORTED for
- *   weight_decomposed on a weight in few bits (rf_strategy_set_quantization())
+ *   a name that another adapter has, and for a model that is not built
  */
 RF_API RF_MUST_USE rf_result rf_lora_attach(rf_model *model, const char *name,
                                             const rf_lora_params *params);
