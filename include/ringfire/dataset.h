@@ -387,6 +387,12 @@ RF_API RF_MUST_USE rf_result rf_dataset_ignore_errors(const rf_dataset *in, rf_i
  * 0 for NULL. Thread-safe.
  */
 RF_API uint64_t rf_dataset_ignored_errors(const rf_dataset *dataset);
+/**
+ * How many elements the sources of this dataset have cut so far, in all passes of all iterators:
+ * chats that are longer than rf_chats_params::max_tokens, objects with a value that
+ * rf_jsonl_field::truncate cut. 0 for NULL. Thread-safe.
+ */
+RF_API uint64_t rf_dataset_cut_elements(const rf_dataset *dataset);
 /** Scales pixels to [0, 1]: component `index` (u8) becomes f32, divided by 255. */
 RF_API RF_MUST_USE rf_result rf_dataset_map_scale_u8(const rf_dataset *in, uint32_t index,
                                                      rf_dataset **out);

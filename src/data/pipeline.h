@@ -39,6 +39,8 @@ typedef struct rf_dataset_kind {
     uint64_t (*file_examples)(const rf_dataset *dataset, uint32_t file);
     /* How many elements the step itself has left out because they cannot be made; NULL: none ever. */
     uint64_t (*left_out)(const rf_dataset *dataset);
+    /* How many elements a source has cut to their shapes; NULL: none ever. */
+    uint64_t (*cut)(const rf_dataset *dataset);
     bool keeps_elements;  /* elements are remembered (cache): what comes from below must not change */
     bool opens_own_input; /* the stage opens its input itself (repeat, prefetch, cache) */
 } rf_dataset_kind;

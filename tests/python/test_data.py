@@ -333,6 +333,10 @@ class Files(unittest.TestCase):
         rows = text.chats(self.path("chats.jsonl"), render, letters, ".")
         self.assertEqual([(a.tolist(), b.tolist()) for a, b in rows.as_numpy_iterator()],
                          [([0, 1, 2, 3], [-100, 2, 3, -100]), ([0, 1, 4], [1, 4, -100])])
+        self.assertEqual(rows.cut_elements, 0)
+        short = text.chats(self.path("chats.jsonl"), render, letters, ".", max_tokens=2)
+        self.assertEqual([b.tolist() for _, b in short.as_numpy_iterator()], [[-100, 2], [1, 4]])
+        self.assertEqual(short.cut_elements, 2)
         with self.assertRaisesRegex(KeyError, "name"):
             list(text.chats(self.path("chats.jsonl"), lambda messages: messages[0]["name"]))
         with self.assertRaisesRegex(rf.Error, "the tokenizer has no token 'x'"):

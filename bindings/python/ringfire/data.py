@@ -458,6 +458,11 @@ class Dataset(Handle):
         """How many elements :meth:`ignore_errors` has left out so far, and rows of tables."""
         return int(lib.rf_dataset_ignored_errors(self.pointer))
 
+    @property
+    def cut_elements(self) -> int:
+        """How many elements the sources have cut so far: long chats, fields with ``truncate``."""
+        return int(lib.rf_dataset_cut_elements(self.pointer))
+
     def cache(self) -> Dataset:
         """Keeps the elements in memory."""
         return self._derive(lib.rf_dataset_cache)
