@@ -635,7 +635,13 @@ typedef struct rf_attention_params {
     int32_t window; /**< with `causal`: at most so many keys, the last of those; 0: all of them */
     /** c: scores become c * tanh(score / c) before the softmax, in the composed form; 0: not */
     float softcap;
-    uint64_t reserved[2]; /**< zero: room for later fields */
+    /**
+     * i32 or f32 [n, t], whole numbers below 2^24, where t is s: the sequence that each step belongs
+     * to where rows hold several (rf_dataset_pack()). A query attends to the keys with its own
+     * number. Zeroed: all are of one
+     */
+    rf_tensor segments;
+    uint64_t reserved[1]; /**< zero: room for later fields */
 } rf_attention_params;
 /**
  * Scaled dot-product attention (Vaswani et al. 2017): query [n, heads, t, k], key [n, heads, s, k],

@@ -101,6 +101,12 @@ typedef struct rf_pretrained_params {
      * trained and predicted. 0: 128, or as many as the model takes
      */
     uint32_t sequence_length;
+    /**
+     * Rows hold several sequences, as rf_dataset_pack() makes them: decoders take their positions,
+     * i32 "position_ids" [n, steps], as a second input, and tokens attend to their own sequence
+     * alone. Other architectures refuse it
+     */
+    bool packed;
     uint64_t reserved[8]; /**< zero: room for later fields */
 } rf_pretrained_params;
 /**
@@ -174,6 +180,8 @@ RF_API void rf_pretrained_config_refuse(rf_pretrained_config *config, const char
 RF_API rf_result rf_pretrained_config_status(const rf_pretrained_config *config);
 /** Steps of the sequences to build for: those of rf_pretrained_params, at most `longest`. */
 RF_API int32_t rf_pretrained_config_steps(rf_pretrained_config *config, int32_t longest);
+/** Whether rf_pretrained_params::packed is set. An architecture that does not ask refuses it. */
+RF_API bool rf_pretrained_config_packed(rf_pretrained_config *config);
 
 #ifdef __cplusplus
 }

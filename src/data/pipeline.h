@@ -153,9 +153,9 @@ extern const rf_dataset_kind rf_dataset_kind_arrays, rf_dataset_kind_generator, 
     rf_dataset_kind_window, rf_dataset_kind_batch, rf_dataset_kind_repeat, rf_dataset_kind_cache,
     rf_dataset_kind_shuffle, rf_dataset_kind_prefetch, rf_dataset_kind_slice, rf_dataset_kind_files,
     rf_dataset_kind_random_map, rf_dataset_kind_filter, rf_dataset_kind_token_windows, rf_dataset_kind_zip,
-    rf_dataset_kind_concatenate, rf_dataset_kind_unbatch, rf_dataset_kind_padded_batch, rf_dataset_kind_images,
-    rf_dataset_kind_flat_map, rf_dataset_kind_interleave, rf_dataset_kind_tfrecord, rf_dataset_kind_text_lines,
-    rf_dataset_kind_gettext, rf_dataset_kind_negatives, rf_dataset_kind_ignore_errors, rf_dataset_kind_first_pass,
-    rf_dataset_kind_sample, rf_dataset_kind_windows;
+    rf_dataset_kind_concatenate, rf_dataset_kind_unbatch, rf_dataset_kind_padded_batch, rf_dataset_kind_pack,
+    rf_dataset_kind_images, rf_dataset_kind_flat_map, rf_dataset_kind_interleave, rf_dataset_kind_tfrecord,
+    rf_dataset_kind_text_lines, rf_dataset_kind_gettext, rf_dataset_kind_negatives, rf_dataset_kind_ignore_errors,
+    rf_dataset_kind_first_pass, rf_dataset_kind_sample, rf_dataset_kind_windows;
 
 #endif

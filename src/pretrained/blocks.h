@@ -26,7 +26,11 @@ rf_symbol rf_block_dropout(const rf_blocks *b, rf_symbol x, double rate); /* x i
 /* The rows of a table; *layer is what a head may share. */
 rf_symbol rf_block_embedding(const rf_blocks *b, rf_symbol ids, int32_t rows, int32_t width, const char *name,
                              rf_layer **layer);
-rf_symbol rf_block_positions(const rf_blocks *b, rf_symbol x, int32_t rows, const char *name);
+/* `positions` zeroed: those of the row. */
+rf_symbol rf_block_positions(const rf_blocks *b, rf_symbol x, rf_symbol positions, int32_t rows, const char *name);
+/* The input "position_ids" where rows hold several sequences; else no symbol. It is the mask of attention, which gets
+ * `packed`. */
+rf_symbol rf_block_packed(const rf_blocks *b, int32_t steps);
 /* The head of a language model: the table of `embedding`, or with NULL a dense layer without bias. */
 rf_symbol rf_block_head(const rf_blocks *b, rf_symbol x, rf_layer *embedding, int32_t vocabulary, const char *name);
 rf_symbol rf_block_shared_head(const rf_blocks *b, rf_symbol x, rf_layer *embedding, rf_bias_use bias,

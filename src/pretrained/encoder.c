@@ -12,7 +12,7 @@ static rf_symbol add_embeddings(const rf_blocks *b, const rf_encoder *e, rf_symb
     rf_symbol x = rf_block_embedding(b, ids, e->vocabulary, e->width, "word_embeddings", table);
     if (e->types > 0)
         x = rf_block_add(b, x, rf_block_embedding(b, types, e->types, e->width, "token_type_embeddings", &of_types));
-    x = rf_block_positions(b, x, e->positions, "position_embeddings");
+    x = rf_block_positions(b, x, (rf_symbol){ 0, 0 }, e->positions, "position_embeddings");
     return rf_block_dropout(b, rf_block_layer_norm(b, x, e->epsilon, "embeddings_norm"), e->dropout);
 }
 

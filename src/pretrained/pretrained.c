@@ -104,6 +104,10 @@ static rf_result describe_model(rf_pretrained_config *config, const rf_pretraine
     RF_REQUIRE(outputs->count > 0 && outputs->count <= RF_MAX_COMPONENTS,
                "rf_pretrained_open: the function of architecture '%s' gives %u outputs", architecture->model_type,
                outputs->count);
+    if (config->packed && !config->packed_known)
+        return RF_FAIL(RF_ERROR_UNSUPPORTED,
+                       "rf_pretrained_open: packed is set, but models of type '%s' tell no sequences of a row apart",
+                       architecture->model_type);
     return rf_pretrained_config_check_read(config, architecture, params);
 }
 
@@ -232,6 +236,7 @@ static rf_result open_model(rf_pretrained *p, rf_strategy *strategy, rf_pretrain
     const rf_variable_source source = { chief ? admit_variable : admit_any, chief ? &p->weights : NULL };
     config->num_tensors = room->tensors;
     config->steps = params ? params->sequence_length : 0;
+    config->packed = params && params->packed;
     RF_TRY(rf_strategy_reserve_variables(strategy, room->elements, room->variables));
     RF_TRY(make_model(strategy, config, architecture, params, &source, &p->model));
     return chief ? rf_weights_bind(&p->weights, p->model) : RF_OK;

@@ -24,6 +24,8 @@ import hub
 import references
 
 STEPS, RATE, EXAMPLES, LENGTH = 20, 64.0, 4, 13
+FIRST = 5  # steps of the first sequence where a row is taken for two
+DECODERS = ("gpt2", "llama", "mistral", "qwen2", "qwen3", "phi3", "gemma2")
 
 
 def make_weights(config, rng):
@@ -63,6 +65,8 @@ def make_batch(config, rng):
     labels = (len(config.get("id2label", "ab")), EXAMPLES) if classifies else (
         vocabulary, (EXAMPLES, LENGTH))
     return {"input_ids": rng.integers(0, vocabulary, (EXAMPLES, LENGTH)),
+            "position_ids": np.where(places < FIRST, places, places - FIRST)
+            + np.zeros((EXAMPLES, 1), np.int64),
             "attention_mask": places < lengths, "token_type_ids": places >= lengths // 2,
             "labels": rng.integers(0, *labels)}
 
@@ -77,6 +81,13 @@ class Reference:
 
     def results(self):
         return self.network(self.weights, self.config, self.batch)
+
+    def packed_results(self):
+        """Those of the rows' two sequences, each alone."""
+        parts = [self.network(self.weights, self.config,
+                              {name: x[:, part] for name, x in self.batch.items() if x.ndim == 2})
+                 for part in (slice(0, FIRST), slice(FIRST, LENGTH))]
+        return {name: torch.cat([part[name] for part in parts], 1) for name in parts[0]}
 
     def loss(self):
         results = self.results()
@@ -172,6 +183,11 @@ def check_case(driver, launcher, name, folder):
     expect(found.keys() == wanted.keys(), "the model gives %s" % sorted(found))
     error = max(compare(output, found[output], x.detach().numpy(), 1e-4)
                 for output, x in wanted.items())
+    if config["model_type"] in DECODERS:
+        run(driver, "packed", folder)
+        (output, values), = hub.read_values(folder / "packed.safetensors").items()
+        compare("packed " + output, values, reference.packed_results()[output].detach().numpy(),
+                1e-4)
     before = hub.read_directory(folder / "model")
     check_same_bytes(before, hub.read_directory(folder / "same"))
     configs = [(folder / name / "config.json").read_bytes() for name in ("model", "same")]

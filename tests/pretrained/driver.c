@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The library's part of check_pretrained.py, as a program of a user: FOLDER has a directory of the hub, "model", and a
- * batch. Usage: driver results FOLDER | step FOLDER RATE | train FOLDER 1|2|workers | memory FOLDER */
+ * batch. Usage: driver results FOLDER | packed FOLDER | step FOLDER RATE | train FOLDER 1|2|workers | memory FOLDER */
 #include <ringfire/ringfire.h>
 
 #include <stdio.h>
@@ -35,11 +35,12 @@ static rf_result open_strategy(const char *devices, rf_strategy **out)
     return rf_strategy_create_mirrored(&params, out);
 }
 
-static rf_result session_open(session *s, const char *devices)
+static rf_result session_open(session *s, const char *devices, bool packed)
 {
     TRY(open_strategy(devices, &s->strategy));
     TRY(rf_safetensors_read(path_of(s, "batch.safetensors"), &s->batch));
-    return rf_pretrained_open(s->strategy, path_of(s, "model"), NULL, &s->pretrained);
+    return rf_pretrained_open(s->strategy, path_of(s, "model"), &(rf_pretrained_params){ .packed = packed },
+                              &s->pretrained);
 }
 
 static void session_close(session *s)
@@ -138,6 +139,21 @@ static rf_result write_results(const session *s)
     return rf_pretrained_save(s->pretrained, path_of(s, "same"));
 }
 
+/* The first output of a model whose rows hold several sequences. */
+static rf_result write_packed(const session *s)
+{
+    rf_dataset *data;
+    rf_model *model = rf_pretrained_model(s->pretrained);
+    rf_array y = { 0 };
+    TRY(make_data(s, false, &data));
+    rf_result r = rf_model_predict(model, data, &y);
+    const rf_named_array named = { rf_model_output_name(model, 0), y };
+    if (r >= 0) r = rf_safetensors_write(path_of(s, "packed.safetensors"), &named, 1);
+    rf_array_free(&y);
+    rf_dataset_destroy(&data);
+    return r;
+}
+
 /* The mean of a tensor over all but the batch. */
 static rf_tensor mean_of(rf_trace *t, rf_tensor x)
 {
@@ -204,7 +220,9 @@ static rf_result run(session *s, const char *what, const char *argument)
         .kind = RF_OPTIMIZER_ADAMW, .learning_rate = 1e-3, .epsilon = 1e-6, .weight_decay = 0.05
     };
     if (strcmp(what, "memory") == 0) return measure_memory(s);
-    TRY(session_open(s, strcmp(what, "train") == 0 ? argument : "1"));
+    const bool packed = strcmp(what, "packed") == 0;
+    TRY(session_open(s, strcmp(what, "train") == 0 ? argument : "1", packed));
+    if (packed) return write_packed(s);
     if (strcmp(what, "results") == 0) return write_results(s);
     if (strcmp(what, "train") == 0) return train(s, &adamw, STEPS, true);
     TRY(train(s, &descent, 1, false));

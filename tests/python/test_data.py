@@ -114,6 +114,16 @@ class Steps(unittest.TestCase):
         self.assertEqual([b.tolist() for b in batches],
                          [[[1, 9], [1, 1]], [[1, 1, 1, 9], [1, 1, 1, 1]]])
 
+    def test_packed_rows(self):
+        rows = Dataset.from_generator(lambda: (([1] * n, [n] * n) for n in (3, 2, 1)),
+                                      (rf.TensorSpec((3,), "int32"), rf.TensorSpec((3,), "int32")))
+        (tokens, positions), labels = next(rows.pack(7, (0, -100)).as_numpy_iterator())
+        self.assertEqual(tokens.tolist(), [1] * 6 + [0])
+        self.assertEqual(positions.tolist(), [0, 1, 2, 0, 1, 0, 0])
+        self.assertEqual(labels.tolist(), [3, 3, 3, 2, 2, 1, -100])
+        with_segments = rows.pack(7, -1, segments=True).as_numpy_iterator()
+        self.assertEqual(next(with_segments)[0][2].tolist(), [1, 1, 1, 2, 2, 3, 0])
+
     def test_values_of_a_batch_are_kept_by_who_holds_them(self):
         held = list(Dataset.range(6).batch(2))
         self.assertEqual([v.numpy().tolist() for v in held], [[0, 1], [2, 3], [4, 5]])

@@ -483,6 +483,38 @@ static rf_result read_chats(const char *const *paths, rf_tokenizer *tokenizer, r
     return RF_OK;
 }
 
+static rf_result pack_chats(const rf_dataset *data, rf_dataset **out)
+{
+    rf_dataset *rows, *batches;
+    *out = NULL;
+    const rf_pack_params packing = { .length = 1024, .pad_value = { 0, RF_IGNORED_LABEL } };
+    TRY(rf_dataset_pack(data, &packing, &rows)); /* (tokens, positions, labels), i32 [1024] each */
+    TRY(rf_dataset_batch(rows, 8, RF_REMAINDER_DROP, &batches));
+    rf_dataset_destroy(&rows);
+    *out = batches;
+    return RF_OK;
+}
+
+TEST(test_guide_of_packing)
+{
+    const char *path = write_text("chats", TWO_TURNS, false);
+    rf_dataset *d;
+    OK(rf_dataset_from_chats(&(rf_chats_params){ .paths = &path, .num_paths = 1, .render = render, .user = folder },
+                             &d));
+    APPLY(d, rf_dataset_repeat(d, 8 * 100, &applied_));
+    APPLY(d, pack_chats(d, &applied_));
+    rf_iterator *it = begin(d);
+    const rf_element *e;
+    OK(rf_iterator_next(it, &e));
+    assert_true(rf_shape_equal(e->component[2].shape, RF_SHAPE(8, 1024)));
+    assert_int_equal(integers(e, 0)[11], 'u'); /* the second chat, of 11 tokens */
+    assert_int_equal(integers(e, 1)[11], 0);
+    assert_int_equal(integers(e, 1)[12], 1);
+    assert_int_equal(integers(e, 2)[10], RF_IGNORED_LABEL);
+    rf_iterator_destroy(&it);
+    rf_dataset_destroy(&d);
+}
+
 TEST(test_guide)
 {
     rf_tokenizer *t = make_characters();

@@ -501,6 +501,27 @@ class Dataset(Handle):
             params.num_borders = len(bucket_boundaries)
         return self._derive(lib.rf_dataset_padded_batch, params)
 
+    def pack(self, length: int, padding_values: Union[float, Sequence[float]] = 0,
+             num_open: int = 0, segments: bool = False) -> Dataset:
+        """Several elements in each row of ``length`` steps: ((first array, positions), the others).
+
+        Positions count the steps of each element from 0. ``padding_values`` fill the end of a row,
+        one for all arrays or one for each. With ``segments`` they follow the positions: 1 for the
+        steps of a row's first element, and so on, 0 behind the last one. Of (tokens, labels) come
+        elements ((tokens, positions), labels), as ``fit()`` takes them.
+        """
+        spec = ffi.new("rf_element_spec *")
+        lib.rf_dataset_spec(self.pointer, spec)
+        count = spec.num_components
+        values = [padding_values] * count if isinstance(padding_values, (int, float)) \
+            else list(padding_values)
+        params = ffi.new("rf_pack_params *", {"length": length, "num_open": num_open,
+                                              "segments": segments, "pad_value": values})
+        inputs = (tuple, *([ARRAY] * (3 if segments else 2)))
+        others = [ARRAY] * (count - 1)
+        return self._derive(lib.rf_dataset_pack, params,
+                            template=(tuple, inputs, *others) if others else inputs)
+
     def unbatch(self) -> Dataset:
         """The rows of each element as elements."""
         return self._derive(lib.rf_dataset_unbatch)

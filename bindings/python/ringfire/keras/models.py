@@ -661,13 +661,15 @@ def load_model(filepath: Path) -> Model:
 class _Directory(Handle):
     """What rf_pretrained_open() made of a directory: it owns the model."""
 
-    def __init__(self, path: Path, sequence_length: int, ignored_keys: Sequence[str]) -> None:
+    def __init__(self, path: Path, sequence_length: int, ignored_keys: Sequence[str],
+                 packed: bool) -> None:
         strategy = get_strategy()
         keys = [ffi.new("char[]", key.encode()) for key in ignored_keys]
         listed = ffi.new("const char *[]", keys)
         params = ffi.new("rf_pretrained_params *", {"sequence_length": sequence_length,
                                                     "ignored_keys": listed,
-                                                    "num_ignored_keys": len(keys)})
+                                                    "num_ignored_keys": len(keys),
+                                                    "packed": packed})
         self.adopt(create(lib.rf_pretrained_open, "rf_pretrained", strategy.pointer,
                           path_bytes(path), params), lib.rf_pretrained_destroy, strategy)
 
@@ -689,11 +691,12 @@ class Pretrained(_Loaded):
 
 
 def from_pretrained(directory: Path, sequence_length: int = 0,
-                    ignored_keys: Sequence[str] = ()) -> Pretrained:
+                    ignored_keys: Sequence[str] = (), packed: bool = False) -> Pretrained:
     """The model of a directory of the Hugging Face hub, on the strategy of the scope. What
-    ``config.json`` asks for and is not there is an error, unless it is one of ``ignored_keys``."""
+    ``config.json`` asks for and is not there is an error, unless it is one of ``ignored_keys``.
+    ``packed``: a decoder takes ``[input_ids, position_ids]``, as ``Dataset.pack()`` makes them."""
     name = os.path.basename(os.path.abspath(os.fspath(directory)))
-    return Pretrained(_Directory(directory, sequence_length, ignored_keys), name)
+    return Pretrained(_Directory(directory, sequence_length, ignored_keys, packed), name)
 
 
 class Inference(Handle):
