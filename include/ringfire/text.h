@@ -252,8 +252,8 @@ typedef struct rf_jsonl_field {
     /** The values may be fewer rows than shape.dim[0], also none, and the component then has that
      * dim[0]: for rf_dataset_padded_batch(). */
     bool variable;
-    /** What is more than `shape` is cut off at the end, and counted (rf_dataset_cut_elements());
-     * else it is an error. */
+    /** A longer value is cut off at the end, and counted (rf_dataset_cut_elements()); else it is an
+     * error. */
     bool truncate;
     /** turns the text into tokens; borrowed by every dataset and iterator made from this one */
     const rf_tokenizer *tokenizer;
@@ -349,8 +349,8 @@ typedef struct rf_chats_params {
  *  - "prompt" and "completion", of which the completion is learned, and `end_token`.
  *  - "text", all of which is learned, and `end_token`.
  *
- * Files are read as rf_dataset_from_jsonl() reads them, with the same errors. What is longer than
- * `max_tokens` loses its end, and rf_dataset_cut_elements() counts it. Where nothing is left to be
+ * Files are read as rf_dataset_from_jsonl() reads them, with the same errors. A chat or text that
+ * is longer than `max_tokens` loses its end, and rf_dataset_cut_elements() counts it. Where nothing is left to be
  * learned, such as behind a long question, that is an error of the element, which
  * rf_dataset_ignore_errors() leaves out and counts.
  * @return RF_ERROR_INVALID_ARGUMENT where the tokenizer has no such `end_token`; from

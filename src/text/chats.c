@@ -121,7 +121,7 @@ static rf_result decode_text(const chats_plan *p, const json_t *object, rf_chat_
     return p->end >= 0 ? rf_chat_tokens_append(to, &p->end, 1, true) : RF_OK;
 }
 
-static bool trains(const int32_t *labels, uint64_t count)
+static bool trains_any(const int32_t *labels, uint64_t count)
 {
     for (uint64_t i = 0; i < count; i++)
         if (labels[i] != RF_IGNORED_LABEL) return true;
@@ -142,7 +142,7 @@ static rf_result decode_chat(const void *plan, const json_t *object, const char 
     if (to.count == 0) return RF_FAIL(RF_ERROR_CORRUPT_DATA, "it makes no tokens");
     const uint64_t count = to.count < to.room ? to.count : to.room;
     *cut = to.count > to.room;
-    if (*cut && !trains(to.labels, count))
+    if (*cut && !trains_any(to.labels, count))
         return RF_FAIL(RF_ERROR_INVALID_ARGUMENT,
                        "nothing of its first %llu tokens is to be learned; raise max_tokens of rf_chats_params, or "
                        "leave such chats out with rf_dataset_ignore_errors()",

@@ -169,7 +169,7 @@ TEST(test_resume)
     expect_other_pipeline(whole_numbers(4), whole_numbers(5));
 }
 
-static rf_result first_word(void *user, const rf_element *in, rf_element *out)
+static rf_result take_word(void *user, const rf_element *in, rf_element *out)
 {
     (void)user;
     memcpy(out->component[0].data, in->component[0].data, sizeof(int32_t));
@@ -179,7 +179,7 @@ static rf_result first_word(void *user, const rf_element *in, rf_element *out)
 TEST(test_workers)
 {
     rf_dataset *d = packed(4, false);
-    APPLY(d, rf_dataset_map(d, first_word, NULL, &(rf_element_spec){ 1, { RF_I32 }, { RF_SCALAR_SHAPE } }, &applied_));
+    APPLY(d, rf_dataset_map(d, take_word, NULL, &(rf_element_spec){ 1, { RF_I32 }, { RF_SCALAR_SHAPE } }, &applied_));
     APPLY(d, rf_dataset_batch(d, 3, RF_REMAINDER_KEEP, &applied_));
     expect_rows_of_two_workers(d);
 }

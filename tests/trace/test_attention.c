@@ -20,7 +20,7 @@ typedef struct attention_case {
     bool segments;   /* of segments_of_steps */
 } attention_case;
 
-/* Of each example, where t is MOST. The second one is all padding behind its first two steps. */
+/* For each example, where t is MOST. The second one is all padding behind its first two steps. */
 static const int32_t segments_of_steps[N * MOST] = { 1, 1, 2, 2, 2, 7, 7, 0, 0, 0 };
 
 static const attention_case cases[] = {

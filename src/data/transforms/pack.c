@@ -14,7 +14,7 @@
 enum { DEFAULT_OPEN = 16, MOST_OPEN = 1024 };
 
 typedef struct pack_step {
-    rf_padding padding[RF_MAX_COMPONENTS]; /* of the input's components */
+    rf_pad_number padding[RF_MAX_COMPONENTS]; /* of the input's components */
     uint32_t length, num_open, segments;
 } pack_step;
 
@@ -68,7 +68,7 @@ static rf_result open_rows(rf_stage *stage)
 }
 
 /* The one length that all of its components have. */
-static rf_result measure(const rf_dataset *d, const rf_element *in, uint32_t *length)
+static rf_result element_length(const rf_dataset *d, const rf_element *in, uint32_t *length)
 {
     const rf_element_spec *spec = &d->input->spec;
     const int64_t first = in->component[0].shape.rank > 0 ? in->component[0].shape.dim[0] : -1;
@@ -104,7 +104,7 @@ static void append_element(const rf_dataset *d, packed_row *row, const rf_elemen
     row->filled += length;
 }
 
-/* What is behind the last element of a row. */
+/* Fills the end of a row, behind its last element. */
 static void pad_row(const rf_dataset *d, packed_row *row)
 {
     const pack_step *step = d->data;
@@ -112,7 +112,7 @@ static void pad_row(const rf_dataset *d, packed_row *row)
     for (uint32_t c = 0; c < d->input->spec.num_components; c++) {
         const size_t bytes = rf_component_bytes(&d->input->spec, c) / (size_t)d->input->spec.shape[c].dim[0];
         char *data = row->element.component[place_of(step, c)].data;
-        rf_padding_fill(&step->padding[c], d->input->spec.dtype[c], data + row->filled * bytes, rest * bytes);
+        rf_pad_number_fill(&step->padding[c], d->input->spec.dtype[c], data + row->filled * bytes, rest * bytes);
     }
     for (uint32_t c = 1; c <= 1 + step->segments; c++)
         memset((int32_t *)row->element.component[c].data + row->filled, 0, rest * sizeof(int32_t));
@@ -152,7 +152,7 @@ static rf_result next_packed(rf_stage *stage, const rf_element **out)
     rf_result r;
     while ((r = rf_stage_peek_input(stage, &in)) == RF_OK) {
         uint32_t length;
-        RF_TRY(measure(d, in, &length));
+        RF_TRY(element_length(d, in, &length));
         const uint32_t i = length > 0 ? find_row(set, step->length - length) : 0;
         if (length > 0 && i == step->num_open) return give_row(stage, find_row(set, step->length), out);
         if (length > 0) {
@@ -191,7 +191,7 @@ static rf_result check_pack(const rf_dataset *in, const rf_pack_params *p, pack_
                    rf_shape_format(s, shape, sizeof(shape)));
         RF_REQUIRE(s.dim[0] <= (int64_t)p->length, "%s: length is %u, but component %u may have %lld", function,
                    p->length, c, (long long)s.dim[0]);
-        RF_TRY(rf_padding_encode(function, c, in->spec.dtype[c], p->pad_value[c], &step->padding[c]));
+        RF_TRY(rf_pad_number_encode(function, c, in->spec.dtype[c], p->pad_value[c], &step->padding[c]));
     }
     step->length = p->length;
     step->num_open = p->num_open ? p->num_open : DEFAULT_OPEN;

@@ -13,7 +13,7 @@
 
 typedef struct padded_step {
     bool padded[RF_MAX_COMPONENTS];
-    rf_padding value[RF_MAX_COMPONENTS];
+    rf_pad_number value[RF_MAX_COMPONENTS];
     uint32_t borders[RF_MAX_BUCKETS], num_borders;
 } padded_step;
 
@@ -85,7 +85,7 @@ static void append_padded(const padded_step *step, const rf_element_spec *spec, 
         const size_t row = rf_component_bytes(&b->spec, c) / (size_t)b->spec.shape[c].dim[0];
         char *to = (char *)b->element.component[c].data + b->filled * row;
         if (bytes > 0) memcpy(to, from->data, bytes);
-        rf_padding_fill(&step->value[c], from->dtype, to + bytes, row - bytes);
+        rf_pad_number_fill(&step->value[c], from->dtype, to + bytes, row - bytes);
     }
     b->filled++;
 }
@@ -189,7 +189,7 @@ static rf_result check_step(const rf_dataset *in, const rf_padded_batch_params *
         RF_REQUIRE(shape.rank > 0 && shape.dim[0] > 0 && shape.dim[0] <= UINT32_MAX,
                    "rf_dataset_padded_batch: component %u has no dimension to be padded", c);
         step->padded[c] = true;
-        RF_TRY(rf_padding_encode("rf_dataset_padded_batch", c, in->spec.dtype[c], p->pad_value[c], &step->value[c]));
+        RF_TRY(rf_pad_number_encode("rf_dataset_padded_batch", c, in->spec.dtype[c], p->pad_value[c], &step->value[c]));
         if (shape.dim[0] > longest) longest = shape.dim[0];
     }
     RF_REQUIRE(longest > 0, "rf_dataset_padded_batch: no component is padded; set padded[] of those whose length "

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-rf_result rf_padding_encode(const char *function, uint32_t c, rf_dtype dtype, double value, rf_padding *out)
+rf_result rf_pad_number_encode(const char *function, uint32_t c, rf_dtype dtype, double value, rf_pad_number *out)
 {
     if (dtype == RF_F32) {
         const float f = (float)value;
@@ -24,7 +24,7 @@ rf_result rf_padding_encode(const char *function, uint32_t c, rf_dtype dtype, do
     return RF_OK;
 }
 
-void rf_padding_fill(const rf_padding *padding, rf_dtype dtype, void *to, size_t size)
+void rf_pad_number_fill(const rf_pad_number *padding, rf_dtype dtype, void *to, size_t size)
 {
     const size_t each = rf_dtype_size(dtype);
     for (size_t at = 0; at < size; at += each) memcpy((char *)to + at, padding->bytes, each);
