@@ -23,7 +23,7 @@ const rf_op *rf_ops_find(const char *name); /* NULL when unknown */
 const rf_core_ops *rf_ops_core(void);
 /* As files call them, by number; the functions give "?" for a number that is none. */
 extern const char *const rf_padding_names[RF_PADDING_EXPLICIT + 1];
-enum { RF_ACTIVATION_COUNT = RF_ACTIVATION_HARD_SILU + 1 };
+enum { RF_ACTIVATION_COUNT = RF_ACTIVATION_HARD_SIGMOID + 1 };
 extern const char *const rf_activation_names[RF_ACTIVATION_COUNT];
 const char *rf_padding_name(uint32_t padding);
 const char *rf_activation_name(uint32_t activation);

@@ -163,6 +163,7 @@ static const struct {
     { "round", rf_round },
     { "softplus", rf_softplus },
     { "silu", rf_silu },
+    { "hard_sigmoid", rf_hard_sigmoid },
     { "hard_silu", rf_hard_silu },
     { "mish", rf_mish },
     { "selu", rf_selu },
@@ -244,6 +245,16 @@ static rf_tensor upsample(rf_trace *t, const step *s, rf_tensor x)
 {
     const int32_t factor[] = { number(s, 1), number(s, 2) };
     return rf_upsample2d(t, x, factor, (rf_interpolation)number(s, 0));
+}
+
+/* Height, width, method, coordinates, rounding. */
+static rf_tensor resize(rf_trace *t, const step *s, rf_tensor x)
+{
+    const rf_resize2d_params p = { .size = { number(s, 0), number(s, 1) },
+                                   .method = (rf_resize_method)number(s, 2),
+                                   .coordinates = (rf_resize_coordinates)number(s, 3),
+                                   .rounding = (rf_resize_rounding)number(s, 4) };
+    return rf_resize2d(t, x, &p);
 }
 
 static rf_tensor reshape(rf_trace *t, const step *s, rf_tensor x)
@@ -341,6 +352,9 @@ static rf_tensor call_other(rf_trace *t, const step *s, rf_tensor a, rf_tensor b
     if (strcmp(name, "max_pool2d") == 0) return pool(t, s, a, true);
     if (strcmp(name, "avg_pool2d") == 0) return pool(t, s, a, false);
     if (strcmp(name, "upsample2d") == 0) return upsample(t, s, a);
+    if (strcmp(name, "resize2d") == 0) return resize(t, s, a);
+    if (strcmp(name, "depth_to_space") == 0) return rf_depth_to_space(t, a, number(s, 0), (rf_block_order)number(s, 1));
+    if (strcmp(name, "space_to_depth") == 0) return rf_space_to_depth(t, a, number(s, 0), (rf_block_order)number(s, 1));
     if (strcmp(name, "reshape") == 0) return reshape(t, s, a);
     if (strcmp(name, "transpose") == 0) return transpose(t, s, a);
     if (strcmp(name, "compare") == 0) return rf_compare(t, (rf_comparison)number(s, 0), a, b);

@@ -448,6 +448,38 @@ def upsample2d(x: TensorLike, factor: Pair = 2, interpolation: str = "nearest") 
                           enum("rf_interpolation", interpolation)))
 
 
+@operation
+def resize2d(x: TensorLike, size: Pair, method: str = "bilinear", coordinates: str = "half_pixel",
+             rounding: str = "half_down", cubic: float = 0.0, skip_outside: bool = False) -> Tensor:
+    """Images of another size, "nearest", "bilinear" or "bicubic"; nothing is smoothed where they
+    become smaller. `coordinates` are "half_pixel", "align_corners" or "asymmetric", `rounding` of
+    the nearest pixel "half_down", "half_up", "down" or "up"."""
+    t = trace_of("resize2d", x)
+    settings = params("rf_resize2d_params", t.kept, size=_pair(size),
+                      method=enum("rf_resize_method", method),
+                      coordinates=enum("rf_resize_coordinates", coordinates),
+                      rounding=enum("rf_resize_rounding", rounding), cubic=cubic,
+                      skip_outside=skip_outside)
+    return t.made(lib.rf_resize2d(t.pointer, t.take(x, "x"), settings))
+
+
+@operation
+def depth_to_space(x: TensorLike, block_size: int, order: str = "inner") -> Tensor:
+    """[n, h, w, c * block * block] -> [n, h * block, w * block, c]; the channels of a pixel are the
+    "inner" ones, as in TensorFlow, or the "outer" ones, as in PyTorch's PixelShuffle."""
+    t = trace_of("depth_to_space", x)
+    return t.made(
+        lib.rf_depth_to_space(t.pointer, t.take(x, "x"), block_size, enum("rf_block_order", order)))
+
+
+@operation
+def space_to_depth(x: TensorLike, block_size: int, order: str = "inner") -> Tensor:
+    """The reverse of depth_to_space()."""
+    t = trace_of("space_to_depth", x)
+    return t.made(
+        lib.rf_space_to_depth(t.pointer, t.take(x, "x"), block_size, enum("rf_block_order", order)))
+
+
 # ---- normalization and attention ----
 
 
