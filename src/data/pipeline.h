@@ -155,7 +155,7 @@ extern const rf_dataset_kind rf_dataset_kind_arrays, rf_dataset_kind_generator, 
     rf_dataset_kind_random_map, rf_dataset_kind_filter, rf_dataset_kind_token_windows, rf_dataset_kind_zip,
     rf_dataset_kind_concatenate, rf_dataset_kind_unbatch, rf_dataset_kind_padded_batch, rf_dataset_kind_pack,
     rf_dataset_kind_images, rf_dataset_kind_flat_map, rf_dataset_kind_interleave, rf_dataset_kind_tfrecord,
-    rf_dataset_kind_text_lines, rf_dataset_kind_gettext, rf_dataset_kind_negatives, rf_dataset_kind_ignore_errors,
-    rf_dataset_kind_first_pass, rf_dataset_kind_sample, rf_dataset_kind_windows;
+    rf_dataset_kind_tar, rf_dataset_kind_text_lines, rf_dataset_kind_gettext, rf_dataset_kind_negatives,
+    rf_dataset_kind_ignore_errors, rf_dataset_kind_first_pass, rf_dataset_kind_sample, rf_dataset_kind_windows;
 
 #endif

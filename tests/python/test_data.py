@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """ringfire.data and ringfire.text: elements, their order, functions in Python, files, failures."""
 import gzip
+import io
 import json
 import os
 import struct
+import tarfile
 import tempfile
 import threading
 import unittest
@@ -351,6 +353,21 @@ class Files(unittest.TestCase):
             list(text.chats(self.path("chats.jsonl"), lambda messages: messages[0]["name"]))
         with self.assertRaisesRegex(rf.Error, "the tokenizer has no token 'x'"):
             text.chats(self.path("chats.jsonl"), render, letters, "x")
+
+    def test_tar_archives(self):
+        with tarfile.open(self.path("a.tar"), "w") as file:
+            for name, content in (("1.cls", b"7"), ("1.txt", b"ab"), ("2.txt", b""), ("2.cls", b"8")):
+                member = tarfile.TarInfo(name)
+                member.size = len(content)
+                file.addfile(member, io.BytesIO(content))
+        fields = {"label": data.TarField("cls"),
+                  "text": data.TarField("txt", "uint8", (4,), variable=True)}
+        try:
+            rows = data.tar(self.path("a.tar"), fields)
+        except rf.UnsupportedError as error:
+            self.skipTest(str(error))
+        self.assertEqual([(int(e["label"]), bytes(e["text"])) for e in rows.as_numpy_iterator()],
+                         [(7, b"ab"), (8, b"")])
 
     def test_catalogues(self):
         with open(self.path("a.mo"), "wb") as file:  # "" and "a" with "b"

@@ -61,6 +61,23 @@ class VarLenFeature(FixedLenFeature):
     variable = True
 
 
+class TarField:
+    """A file of the examples of a tar archive, whose name ends with one of ``endings``.
+
+    ``endings`` is such as "jpg;png" or "cls". ``dtype`` "uint8" is the file's bytes, and others are
+    the number that it has as text. ``image``: a PNG or JPEG file, decoded and resized to ``shape``.
+    ``variable``: there may be fewer bytes than ``shape`` says.
+    """
+
+    def __init__(self, endings: str, dtype: Any = "int32", shape: Sequence[int] = (),
+                 image: bool = False, variable: bool = False) -> None:
+        self.endings = endings
+        self.dtype = np.dtype(np.uint8 if image else dtype)
+        self.shape = tuple(shape)
+        self.image = image
+        self.variable = variable
+
+
 def read_image(path: Path, channels: int = 0) -> np.ndarray:
     """A PNG or JPEG file as u8 [height, width, channels]; 0 channels: as many as the file has."""
     out = ffi.new("rf_array *")

@@ -13,8 +13,8 @@ the same in each epoch, and ``batch()`` before one that NumPy computes as well f
 from __future__ import annotations
 
 import os
-from typing import Any, Callable, Iterable, Iterator as TypingIterator, List, Mapping, Optional
-from typing import Sequence, Tuple, Union
+from typing import Any, Callable, Dict, Iterable, Iterator as TypingIterator, List, Mapping
+from typing import Optional, Sequence, Tuple, Union
 
 import numpy as np
 
@@ -25,7 +25,8 @@ from ._elements import on_map, on_random_map, pack_element, raise_failure, signa
 from ._function import TensorSpec
 from ._lib import Handle, check, create, ffi, lib, path_bytes, raised, take_raised, text
 from ._parts import Columns as Columns, FixedLenFeature as FixedLenFeature
-from ._parts import VarLenFeature as VarLenFeature, WindowPart as WindowPart
+from ._parts import TarField as TarField, VarLenFeature as VarLenFeature
+from ._parts import WindowPart as WindowPart
 from ._parts import Path as Path, read_image as read_image, write_image as write_image
 from ._values import Batch
 
@@ -668,6 +669,24 @@ def _source(function: Any, *arguments: Any, template: Any, keep: Sequence[Any] =
 
 
 # ---- files ----
+
+def tar(paths: Paths, fields: Dict[str, TarField], max_bytes: int = 0) -> Dataset:
+    """The examples of tar archives, as WebDataset has them: dicts with the fields that are named.
+
+    Files that share the name before its first point are an example. ``max_bytes`` is the most that
+    a file may have; 0: 64 MiB.
+    """
+    files, endings = Strings(paths_of(paths)), Strings([f.endings for f in fields.values()])
+    items = ffi.new("rf_tar_field[]", [{
+        "endings": endings.pointer[i], "dtype": element_type(field.dtype).code,
+        "shape": shape_in(field.shape), "image": field.image, "variable": field.variable}
+        for i, field in enumerate(fields.values())])
+    params = ffi.new("rf_tar_params *", {"paths": files.pointer, "num_paths": files.count,
+                                         "fields": items, "num_fields": len(items),
+                                         "max_bytes": max_bytes})
+    return _source(lib.rf_dataset_from_tar, params,
+                   template=(dict, tuple(fields), (ARRAY, ) * len(fields)))
+
 
 def csv(paths: Paths, components: Union[Columns, Sequence[Columns]], header: bool = True,
         separator: str = ",", fill_value: Optional[float] = None,
