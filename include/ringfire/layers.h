@@ -466,8 +466,8 @@ typedef struct rf_multi_head_attention_params {
     /** Each head's queries and keys are normalised by their root mean square before they are
      * turned, with this epsilon and a learned scale; 0: not */
     float query_key_norm;
-    float softcap;        /**< as rf_attention_params::softcap; 0: none */
-    bool no_output_bias;  /**< the output alone has no bias */
+    float softcap;       /**< as rf_attention_params::softcap; 0: none */
+    bool no_output_bias; /**< the output alone has no bias */
     /**
      * Rows hold several sequences (rf_dataset_pack()): the mask is i32 [n, t], the position of each
      * step in its own sequence, and a query attends to the steps of its own sequence alone. For

@@ -684,9 +684,9 @@ typedef struct rf_attention_params {
     /** c: scores become c * tanh(score / c) before the softmax, in the composed form; 0: not */
     float softcap;
     /**
-     * i32 or f32 [n, t], whole numbers below 2^24, where t is s: the sequence that each step belongs
-     * to where rows hold several (rf_dataset_pack()). A query attends to the keys with its own
-     * number. Zeroed: all are of one
+     * i32 or f32 [n, t], whole numbers below 2^24, where t is s: the sequence that each step
+     * belongs to where rows hold several (rf_dataset_pack()). A query attends to the keys with its
+     * own number. Zeroed: all are of one
      */
     rf_tensor segments;
     uint64_t reserved[1]; /**< zero: room for later fields */

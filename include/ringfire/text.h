@@ -350,8 +350,8 @@ typedef struct rf_chats_params {
  *  - "text", all of which is learned, and `end_token`.
  *
  * Files are read as rf_dataset_from_jsonl() reads them, with the same errors. A chat or text that
- * is longer than `max_tokens` loses its end, and rf_dataset_cut_elements() counts it. Where nothing is left to be
- * learned, such as behind a long question, that is an error of the element, which
+ * is longer than `max_tokens` loses its end, and rf_dataset_cut_elements() counts it. Where nothing
+ * is left to be learned, such as behind a long question, that is an error of the element, which
  * rf_dataset_ignore_errors() leaves out and counts.
  * @return RF_ERROR_INVALID_ARGUMENT where the tokenizer has no such `end_token`; from
  *   rf_iterator_next(), also where `render` or `tokenizer` is missing for an object, and where all

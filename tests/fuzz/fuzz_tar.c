@@ -10,7 +10,7 @@ enum { MOST = 1 << 16, BYTES = 600 };
 
 static rf_result open_archive(const char *path, rf_dataset **out)
 {
-    static const rf_tar_field fields[] = {
+    const rf_tar_field fields[] = {
         { .endings = "txt;a", .dtype = RF_U8, .shape = RF_SHAPE(BYTES), .variable = true },
         { .endings = "cls", .dtype = RF_I32 },
     };

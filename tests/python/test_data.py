@@ -356,7 +356,8 @@ class Files(unittest.TestCase):
 
     def test_tar_archives(self):
         with tarfile.open(self.path("a.tar"), "w") as file:
-            for name, content in (("1.cls", b"7"), ("1.txt", b"ab"), ("2.txt", b""), ("2.cls", b"8")):
+            for name, content in (("1.cls", b"7"), ("1.txt", b"ab"), ("2.txt", b""),
+                                  ("2.cls", b"8")):
                 member = tarfile.TarInfo(name)
                 member.size = len(content)
                 file.addfile(member, io.BytesIO(content))

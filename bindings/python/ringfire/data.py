@@ -26,7 +26,7 @@ from ._function import TensorSpec
 from ._lib import Handle, check, create, ffi, lib, path_bytes, raised, take_raised, text
 from ._parts import Columns as Columns, FixedLenFeature as FixedLenFeature
 from ._parts import TarField as TarField, VarLenFeature as VarLenFeature
-from ._parts import WindowPart as WindowPart
+from ._parts import WindowPart as WindowPart, pack_params, tar_params
 from ._parts import Path as Path, read_image as read_image, write_image as write_image
 from ._values import Batch
 
@@ -513,15 +513,9 @@ class Dataset(Handle):
         """
         spec = ffi.new("rf_element_spec *")
         lib.rf_dataset_spec(self.pointer, spec)
-        count = spec.num_components
-        values = [padding_values] * count if isinstance(padding_values, (int, float)) \
-            else list(padding_values)
-        params = ffi.new("rf_pack_params *", {"length": length, "num_open": num_open,
-                                              "segments": segments, "pad_value": values})
-        inputs = (tuple, *([ARRAY] * (3 if segments else 2)))
-        others = [ARRAY] * (count - 1)
-        return self._derive(lib.rf_dataset_pack, params,
-                            template=(tuple, inputs, *others) if others else inputs)
+        params, template = pack_params(spec.num_components, length, padding_values, num_open,
+                                       segments)
+        return self._derive(lib.rf_dataset_pack, params, template=template)
 
     def unbatch(self) -> Dataset:
         """The rows of each element as elements."""
@@ -676,14 +670,7 @@ def tar(paths: Paths, fields: Dict[str, TarField], max_bytes: int = 0) -> Datase
     Files that share the name before its first point are an example. ``max_bytes`` is the most that
     a file may have; 0: 64 MiB.
     """
-    files, endings = Strings(paths_of(paths)), Strings([f.endings for f in fields.values()])
-    items = ffi.new("rf_tar_field[]", [{
-        "endings": endings.pointer[i], "dtype": element_type(field.dtype).code,
-        "shape": shape_in(field.shape), "image": field.image, "variable": field.variable}
-        for i, field in enumerate(fields.values())])
-    params = ffi.new("rf_tar_params *", {"paths": files.pointer, "num_paths": files.count,
-                                         "fields": items, "num_fields": len(items),
-                                         "max_bytes": max_bytes})
+    params, _kept = tar_params(paths, fields, max_bytes)
     return _source(lib.rf_dataset_from_tar, params,
                    template=(dict, tuple(fields), (ARRAY, ) * len(fields)))
 

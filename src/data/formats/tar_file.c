@@ -17,7 +17,7 @@
 
 /* ---- names ---- */
 
-/* What is behind the first point of a file's name; NULL: it is of no example, like "dir/.hidden" or "dir/__info__". */
+/* The part of a file's name behind its first point; NULL: it is of no example, like "dir/.hidden" or "dir/README". */
 static const char *name_ending(const char *path)
 {
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
