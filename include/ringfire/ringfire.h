@@ -9,6 +9,7 @@
 #include <ringfire/checkpoint.h>
 #include <ringfire/comm.h>
 #include <ringfire/common.h>
+#include <ringfire/ctc.h>
 #include <ringfire/custom.h>
 #include <ringfire/dataset.h>
 #include <ringfire/device.h>
@@ -17,6 +18,7 @@
 #include <ringfire/gguf.h>
 #include <ringfire/interchange.h>
 #include <ringfire/layers.h>
+#include <ringfire/lora.h>
 #include <ringfire/metrics.h>
 #include <ringfire/model.h>
 #include <ringfire/ops.h>

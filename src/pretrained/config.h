@@ -15,8 +15,9 @@ struct rf_pretrained_config {
     const char *path;     /* of the file, for messages; borrowed */
     uint64_t num_tensors; /* in the files */
     uint32_t steps;       /* asked for; 0: the default */
-    bool packed;          /* asked for */
-    bool packed_known;    /* the architecture has asked whether it is */
+    uint32_t image_size;  /* the same */
+    bool synchronized_batch_norm;
+    bool packed, packed_known; /* asked for; the architecture has asked whether it is */
     rf_result status;
     rf_error_record error; /* the first failure, where `status` is one */
 };

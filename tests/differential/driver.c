@@ -430,6 +430,14 @@ static rf_tensor attend(rf_trace *t, const step *s, const rf_tensor *values)
     return rf_attention(t, values[s->in[0]], values[s->in[1]], values[s->in[2]], &p);
 }
 
+/* Blank, whether infinite losses are 0. */
+static rf_tensor read_signs(rf_trace *t, const step *s, const rf_tensor *values)
+{
+    rf_ctc_params p = { .blank = number(s, 0), .zero_infinity = number(s, 1) != 0 };
+    if (s->num_in > 2) p.input_lengths = values[s->in[2]];
+    return rf_ctc_loss(t, values[s->in[0]], values[s->in[1]], RF_LOGITS, &p);
+}
+
 static rf_tensor call_op(rf_trace *t, const step *s, const rf_tensor *values)
 {
     const rf_tensor a = s->num_in > 0 ? values[s->in[0]] : (rf_tensor){ 0 };
@@ -449,6 +457,7 @@ static rf_tensor call_op(rf_trace *t, const step *s, const rf_tensor *values)
     if (strcmp(s->name, "layer_norm") == 0 || strcmp(s->name, "rms_norm") == 0) return normalize(t, s, values);
     if (strcmp(s->name, "attention") == 0) return attend(t, s, values);
     if (strcmp(s->name, "rnn") == 0) return recur(t, s, values);
+    if (strcmp(s->name, "ctc_loss") == 0) return read_signs(t, s, values);
     if (strcmp(s->name, "group_norm") == 0) return normalize_groups(t, s, values);
     return call_other(t, s, a, b);
 }

@@ -363,16 +363,15 @@ class Builder:
     def gen_resize(self, op):
         x = self.image()
         size = [self.rng.choice([1, 2, 3, 5, 8, 13]) for _ in range(2)]
-        shape = self.shape(x)
         return self.add(op, [x], [*size, *self.rng.choice(sorted(oracle.RESIZES))]
-                        ) if shape[0] * shape[3] * math.prod(size) < 20000 else None
+                        ) if math.prod(self.shape(x)[::3] + size) < 20000 else None
 
     def gen_blocks(self, op):
         """Of images that blocks divide, which seldom are there."""
         block = self.rng.choice([1, 2, 3])
         shape = [self.rng.choice([1, 2, 3]) for _ in range(4)]
-        for axis in (1, 2) if op == "space_to_depth" else (3, ):
-            shape[axis] *= block if axis < 3 else block * block
+        for axis in (1, 2) if op == "space_to_depth" else (3, 3):
+            shape[axis] *= block
         return self.add(op, [self.leaf(shape)], [block, self.rng.randint(0, 1)])
 
     def gen_reshape(self, op):
@@ -599,6 +598,16 @@ class Builder:
                            kind="probability", between=(0, 1))
         return self.add(op, [labels, x], [logits])
 
+    def gen_ctc(self, op):
+        """Empty and repeated labels, and more than so many steps can spell."""
+        n, room, steps, classes = [self.rng.choice(sizes) for sizes in (
+            [1, 2, 3, 4], [1, 2, 3, 5, 9, 33], [1, 3, 8, 21, 67, 300], [2, 3, 5, 6])]
+        operands = [self.leaf([n, room], "integer", (self.rng.choice([-1, 0]), classes - 2), "i32"),
+                    self.leaf([n, steps, classes], between=(-3, 3))]
+        if self.rng.random() < 0.5:
+            operands += [self.leaf([n], "integer", (1, steps), "i32")]
+        return self.add(op, operands, [classes - 1, 1])
+
     def gen_mean_squared_error(self, op):
         x = self.pick(lambda i: len(self.shape(i)) >= 1, self.dims(self.rng.randint(1, 3)))
         return self.add(op, [self.pick(lambda i: self.shape(i) == self.shape(x), self.shape(x)), x])
@@ -703,6 +712,7 @@ GENERATORS = {
     "one_hot": Builder.gen_one_hot,
     "sparse_categorical_crossentropy": Builder.gen_sparse,
     "categorical_crossentropy": Builder.gen_dense,
+    "ctc_loss": Builder.gen_ctc,
     "mean_squared_error": Builder.gen_mean_squared_error,
     "mean_absolute_error": Builder.gen_mean_absolute_error, "huber": Builder.gen_huber,
     "kl_divergence": Builder.gen_kl_divergence,

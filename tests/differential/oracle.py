@@ -6,7 +6,7 @@ import math
 import numpy
 import torch
 
-from error_model import (BF16, EXPLICIT, Edge, Errors, F16, F32, FACTOR, FromResult, Gelu, I32,
+from error_model import (BF16, Ctc, EXPLICIT, Edge, Errors, F16, F32, FACTOR, FromResult, Gelu, I32,
                          LOG_NEAR_ONE, NORMAL_CDF, Power, ROUNDED, ROUNDOFF, Rounded, SAMPLES, Sums,
                          TINY, U8, VALID)
 
@@ -493,6 +493,13 @@ def sparse_categorical_crossentropy(errors, operands, numbers):
     return torch.where(known, losses, math.nan)
 
 
+def ctc_loss(errors, operands, numbers):
+    (labels, logits, *lengths), (blank, zero_infinity) = operands, numbers
+    steps = lengths[0] if lengths else torch.full(labels.shape[:1], logits.shape[1])
+    return Ctc.apply(log_softmax(errors, [logits], []), labels, steps, blank, bool(zero_infinity),
+                     errors)
+
+
 def mean_squared_error(errors, operands, numbers):
     labels, predictions = operands
     return add_up(errors, Edge.apply(predictions - labels, errors, 0.0) ** 2, [-1],
@@ -681,6 +688,7 @@ OPS = {
     "max_pool2d": max_pool2d, "avg_pool2d": avg_pool2d, "upsample2d": upsample2d,
     "resize2d": resize2d, "depth_to_space": depth_to_space, "space_to_depth": space_to_depth,
     "global_avg_pool2d": lambda errors, operands, numbers: reduce_mean(errors, operands, [0, 1, 2]),
+    "ctc_loss": ctc_loss,
     "reshape": lambda errors, operands, numbers: operands[0].reshape(numbers) * 1,
     "flatten": unary(lambda x: x.reshape(x.shape[0], -1) * 1),
     "transpose": lambda errors, operands, numbers: operands[0].permute(numbers) * 1,

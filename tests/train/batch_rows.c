@@ -304,6 +304,11 @@ static rf_tensor layered(rf_trace *t, int which, rf_tensor x)
     ROW(rf_mean_absolute_error, plain, "abc,abc", "", 1, rf_mean_absolute_error(t, x[0], x[1]))                        \
     ROW(rf_huber, plain, "abc,abc", "", 1, rf_huber(t, x[0], x[1], 0.5f))                                              \
     ROW(rf_kl_divergence, plain, "+abc,+abc", "", 2, rf_kl_divergence(t, x[0], x[1]))                                  \
+    ROW(rf_ctc_loss, plain, "#as,atc", "", 1, rf_ctc_loss(t, x[0], x[1], RF_LOGITS, &(rf_ctc_params){ .blank = 2 }))   \
+    ROW(rf_ctc_loss, lengths, "#as,+atc,#a", "", 1,                                                                    \
+        rf_ctc_loss(t, x[0], x[1], RF_PROBABILITIES,                                                                   \
+                    &(rf_ctc_params){ .blank = 2, .zero_infinity = true, .input_lengths = x[2],                        \
+                                      .label_lengths = x[2] }))                                                        \
     ROW(loss, smoothed, "+abc,abc", "", 1,                                                                             \
         loss_of(t,                                                                                                     \
                 (rf_loss){ .kind = RF_LOSS_CATEGORICAL_CROSSENTROPY, .from_logits = true, .label_smoothing = 0.1f },   \

@@ -553,6 +553,22 @@ def sparse_softmax_cross_entropy_with_logits(labels: TensorLike, logits: TensorL
 
 
 @operation
+def ctc_loss(labels: TensorLike, predictions: TensorLike, blank: int = 0, from_logits: bool = True,
+             input_lengths: Optional[TensorLike] = None,
+             label_lengths: Optional[TensorLike] = None, zero_infinity: bool = False) -> Tensor:
+    """Losses [n] of connectionist temporal classification: labels i32 [n, s], of which a negative
+    one ends those of its example, and predictions [n, steps, classes]. Labels that cannot be spelt
+    have an infinite loss, or 0 with `zero_infinity`."""
+    t = trace_of("ctc_loss", labels, predictions)
+    settings = params("rf_ctc_params", t.kept, blank=blank, zero_infinity=zero_infinity,
+                      input_lengths=optional(t, input_lengths, "input_lengths"),
+                      label_lengths=optional(t, label_lengths, "label_lengths"))
+    return t.made(lib.rf_ctc_loss(t.pointer, t.take(labels, "labels"),
+                                  t.take(predictions, "predictions"),
+                                  lib.RF_LOGITS if from_logits else lib.RF_PROBABILITIES, settings))
+
+
+@operation
 def compute_average_loss(per_example_loss: TensorLike, sample_weight: Optional[TensorLike] = None,
                          global_batch_size: Optional[int] = None) -> Tensor:
     """Sum of all losses, divided by the global batch size: the loss whose gradients may be summed

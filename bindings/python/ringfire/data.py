@@ -27,6 +27,7 @@ from ._lib import Handle, check, create, ffi, lib, path_bytes, raised, take_rais
 from ._parts import Columns as Columns, FixedLenFeature as FixedLenFeature
 from ._parts import TarField as TarField, VarLenFeature as VarLenFeature
 from ._parts import WindowPart as WindowPart, pack_params, tar_params
+from ._parts import Paths as Paths, Strings as Strings, paths_of as paths_of
 from ._parts import Path as Path, read_image as read_image, write_image as write_image
 from ._values import Batch
 
@@ -37,7 +38,6 @@ INFINITE_CARDINALITY = -1
 UNKNOWN_CARDINALITY = -2
 """The cardinality of a dataset that has to be read to be counted."""
 
-Paths = Union[Path, Sequence[Path]]
 
 
 class AutoShardPolicy:
@@ -63,24 +63,6 @@ class Options:
 def _distribute_policy(options: Optional[Options]) -> int:
     policy = options.experimental_distribute.auto_shard_policy if options else AutoShardPolicy.AUTO
     return int(getattr(lib, "RF_DISTRIBUTE_" + policy.upper()))
-
-
-def paths_of(paths: Paths) -> List[str]:
-    """The names of one file or of several."""
-    if isinstance(paths, (str, os.PathLike)):
-        return [os.fspath(paths)]
-    return [os.fspath(path) for path in paths]
-
-
-class Strings:
-    """Strings as an array of C, with their sizes."""
-
-    def __init__(self, strings: Iterable[Union[str, bytes]]) -> None:
-        encoded = [s if isinstance(s, bytes) else os.fsencode(s) for s in strings]
-        self.count = len(encoded)
-        self._kept = [ffi.new("char[]", s) for s in encoded]
-        self.pointer = ffi.new("char *[]", self._kept)
-        self.sizes = ffi.new("size_t[]", [len(s) for s in encoded])
 
 
 # ---- iterating ----
