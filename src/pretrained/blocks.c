@@ -107,11 +107,16 @@ rf_symbol rf_block_embedding(const rf_blocks *b, rf_symbol ids, int32_t rows, in
     return call_one(b, made, *layer, ids);
 }
 
-rf_symbol rf_block_positions(const rf_blocks *b, rf_symbol x, rf_symbol positions, int32_t rows, const char *name)
+rf_symbol rf_block_positions(const rf_blocks *b, rf_symbol x, int32_t rows, const char *name)
+{
+    return rf_block_packed_positions(b, x, no_symbol, rows, name);
+}
+
+rf_symbol rf_block_packed_positions(const rf_blocks *b, rf_symbol x, rf_symbol packed, int32_t rows, const char *name)
 {
     rf_layer *layer = NULL;
     const rf_result made = rf_layer_position_embedding(rows, NULL, name, &layer);
-    return call_many(b, made, layer, (rf_symbol[]){ x, positions }, positions.id != 0 ? 2 : 1);
+    return call_many(b, made, layer, (rf_symbol[]){ x, packed }, packed.id != 0 ? 2 : 1);
 }
 
 rf_symbol rf_block_packed(const rf_blocks *b, int32_t steps)

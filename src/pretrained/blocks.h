@@ -26,8 +26,9 @@ rf_symbol rf_block_dropout(const rf_blocks *b, rf_symbol x, double rate); /* x i
 /* The rows of a table; *layer is what a head may share. */
 rf_symbol rf_block_embedding(const rf_blocks *b, rf_symbol ids, int32_t rows, int32_t width, const char *name,
                              rf_layer **layer);
-/* `positions` zeroed: those of the row. */
-rf_symbol rf_block_positions(const rf_blocks *b, rf_symbol x, rf_symbol positions, int32_t rows, const char *name);
+rf_symbol rf_block_positions(const rf_blocks *b, rf_symbol x, int32_t rows, const char *name);
+/* The same with places of rf_block_packed(); where there are none, those of the row. */
+rf_symbol rf_block_packed_positions(const rf_blocks *b, rf_symbol x, rf_symbol packed, int32_t rows, const char *name);
 /* The input "position_ids" where rows hold several sequences; else no symbol. It is the mask of attention, which gets
  * `packed`. */
 rf_symbol rf_block_packed(const rf_blocks *b, int32_t steps);

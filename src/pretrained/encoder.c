@@ -58,7 +58,7 @@ static rf_symbol add_embeddings(const rf_blocks *b, const rf_encoder *e, rf_symb
                          rf_block_embedding(b, rf_block_token_positions(b, ids, e->padding), e->positions, e->width,
                                             "position_embeddings", &of_places));
     else
-        x = rf_block_positions(b, x, (rf_symbol){ 0, 0 }, e->positions, "position_embeddings");
+        x = rf_block_positions(b, x, e->positions, "position_embeddings");
     return rf_block_dropout(b, rf_block_layer_norm(b, x, e->epsilon, "embeddings_norm"), e->dropout);
 }
 

@@ -105,7 +105,7 @@ static rf_result build_gpt2(rf_pretrained_config *config, rf_model_builder *buil
     const rf_symbol ids = rf_model_builder_input(builder, RF_I32, RF_SHAPE(steps), "input_ids");
     const rf_symbol packed = rf_block_packed(&m.b, steps);
     rf_symbol x = rf_block_embedding(&m.b, ids, m.vocabulary, m.width, "wte", &table);
-    x = rf_block_dropout(&m.b, rf_block_positions(&m.b, x, packed, m.positions, "wpe"), dropout);
+    x = rf_block_dropout(&m.b, rf_block_packed_positions(&m.b, x, packed, m.positions, "wpe"), dropout);
     for (int32_t i = 0; i < m.layers && rf_pretrained_config_status(config) >= 0; i++) x = add_block(&m, x, packed, i);
     x = rf_block_layer_norm(&m.b, x, m.epsilon, "ln_f");
     if (class == 0) x = rf_block_head(&m.b, x, tied ? table : NULL, m.vocabulary, "lm_head");
