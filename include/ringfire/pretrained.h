@@ -129,6 +129,12 @@ typedef struct rf_pretrained_params {
     /** Names of these classes, for `config.json` when the model is saved. NULL: "LABEL_0", ... */
     const char *const *class_names;
     /**
+     * Rows hold several sequences, as rf_dataset_pack() makes them: decoders take their positions,
+     * i32 "position_ids" [n, steps], as a second input, and tokens attend to their own sequence
+     * alone. Other architectures refuse it
+     */
+    bool packed;
+    /**
      * Weights in 8 or 4 bits, which are not trained (rf_strategy_set_quantization()): each is
      * quantized while it is read, and no device ever holds it in more. NULL: as the strategy says
      */
@@ -236,6 +242,8 @@ RF_API int32_t rf_pretrained_config_classes(rf_pretrained_config *config, const 
 RF_API int32_t rf_pretrained_config_image_size(rf_pretrained_config *config, int32_t fallback);
 /** Steps of the sequences to build for: those of rf_pretrained_params, at most `longest`. */
 RF_API int32_t rf_pretrained_config_steps(rf_pretrained_config *config, int32_t longest);
+/** Whether rf_pretrained_params::packed is set. An architecture that does not ask refuses it. */
+RF_API bool rf_pretrained_config_packed(rf_pretrained_config *config);
 
 #ifdef __cplusplus
 }

@@ -272,9 +272,16 @@ void rf_pretrained_config_refuse(rf_pretrained_config *config, const char *key, 
     if (config && key && why) fail_value(config, RF_ERROR_UNSUPPORTED, key, find_value(config->root, key), why);
 }
 
+bool rf_pretrained_config_packed(rf_pretrained_config *config)
+{
+    if (config) config->packed_known = true;
+    return config && config->packed;
+}
+
 int32_t rf_pretrained_config_steps(rf_pretrained_config *config, int32_t longest)
 {
     enum { DEFAULT_STEPS = 128 };
+    if (config && config->packed) longest = INT32_MAX; /* sequences are shorter than rows */
     if (!config || config->steps == 0) return longest < DEFAULT_STEPS ? longest : DEFAULT_STEPS;
     if (config->steps > (uint32_t)longest)
         rf_pretrained_config_fail(config, RF_FAIL(RF_ERROR_INVALID_ARGUMENT,

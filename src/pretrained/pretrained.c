@@ -132,6 +132,10 @@ static rf_result describe_model(rf_pretrained_config *config, const rf_pretraine
                outputs->count);
     RF_REQUIRE(config->num_classes == 0 || config->classes_key,
                "rf_pretrained_open: num_classes: models of type '%s' are no classifiers", architecture->model_type);
+    if (config->packed && !config->packed_known)
+        return RF_FAIL(RF_ERROR_UNSUPPORTED,
+                       "rf_pretrained_open: packed is set, but models of type '%s' tell no sequences of a row apart",
+                       architecture->model_type);
     return rf_pretrained_config_check_read(config, architecture, params);
 }
 
@@ -333,6 +337,7 @@ static rf_result open_model(rf_pretrained *p, rf_strategy *strategy, rf_pretrain
     const rf_variable_source source = { chief ? admit_variable : admit_any, chief ? &p->weights : NULL };
     config->num_tensors = room->tensors;
     config->steps = params ? params->sequence_length : 0;
+    config->packed = params && params->packed;
     config->image_size = params ? params->image_size : 0;
     config->synchronized_batch_norm = params && params->synchronized_batch_norm;
     config->num_classes = params ? params->num_classes : 0;

@@ -60,6 +60,10 @@ static void configurations(rf_strategy *strategy)
                           &p));
     rf_pretrained_destroy(&p);
     write_config(&d, "");
+    OK(rf_pretrained_open(strategy, d.path, &(rf_pretrained_params){ .packed = true }, &p));
+    assert_int_equal(rf_model_num_inputs(rf_pretrained_model(p)), 2);
+    assert_string_equal(rf_model_input_name(rf_pretrained_model(p), 1), "position_ids");
+    rf_pretrained_destroy(&p);
     refuse_directory(strategy, &d, &(rf_pretrained_params){ .sequence_length = 9 }, RF_ERROR_INVALID_ARGUMENT,
                      "sequence_length is 9; the model of");
     scratch_write(in(&d, "config.json"), "{\"model_type\":\"gpt9\"}");

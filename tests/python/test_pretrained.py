@@ -63,6 +63,16 @@ class Pretrained(unittest.TestCase):
         self.assertLess(abs(again - after).max(), 0.05)  # as much as bf16 rounds
         self.assertGreater(abs(after - before).max(), 0.1)
 
+    def test_packed_rows(self):
+        tiny = self.write()
+        ids = np.arange(9, dtype=np.int32) % VOCABULARY
+        places = np.array([0, 1, 2, 3, 0, 1, 2, 3, 4], np.int32)
+        model = keras.models.from_pretrained(tiny)
+        alone = [model.predict(ids[None, part])[0] for part in (slice(0, 4), slice(4, 9))]
+        packed = keras.models.from_pretrained(tiny, packed=True)
+        found = packed.predict([ids[None], places[None]])[0]
+        self.assertLess(abs(found - np.concatenate(alone)).max(), 1e-5)
+
     def test_weights_in_few_bits(self):
         tiny = self.write()
         ids = np.arange(18, dtype=np.int32).reshape(2, 9) % VOCABULARY

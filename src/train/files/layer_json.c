@@ -575,6 +575,7 @@ static rf_result attention_to_json(const rf_layer *layer, json_t *object)
     RF_TRY(rf_json_set(object, "scale", json_real((double)layer->u.attention.scale)));
     RF_TRY(rf_json_set(object, "window", json_integer(layer->u.attention.window)));
     RF_TRY(rf_json_set(object, "softcap", json_real((double)layer->u.attention.softcap)));
+    if (layer->u.attention.packed) RF_TRY(rf_json_set(object, "packed", json_true()));
     RF_TRY(rf_json_set(object, "query_key_norm", json_real((double)layer->u.attention.norm_epsilon)));
     RF_TRY(rotary_to_json(&layer->u.attention.rotary, object));
     return rf_json_set(object, "kernel_initializer", rf_initializer_to_json(&layer->u.attention.kernel_initializer));
@@ -601,6 +602,7 @@ static rf_result attention_from_json(const json_t *object, const char *name, rf_
     RF_TRY(rf_json_i32(object, "window", &p.window));
     RF_TRY(rf_json_float(object, "softcap", &p.softcap));
     RF_TRY(rf_json_float(object, "query_key_norm", &p.query_key_norm));
+    RF_TRY(rf_json_bool(object, "packed", &p.packed));
     RF_TRY(rotary_from_json(object, &rotary));
     RF_TRY(rf_initializer_from_json(object, "kernel_initializer", &kernel));
     p.no_bias = !bias;

@@ -727,21 +727,23 @@ class Pretrained(_Loaded):
 def from_pretrained(directory: Path, sequence_length: int = 0,
                     ignored_keys: Sequence[str] = (), image_size: int = 0,
                     synchronized_batch_norm: bool = False, quantize: Optional[str] = None,
-                    quantized_weights: Sequence[str] = (),
-                    class_names: Sequence[str] = ()) -> Pretrained:
+                    quantized_weights: Sequence[str] = (), class_names: Sequence[str] = (),
+                    packed: bool = False) -> Pretrained:
     """The model of a directory of the Hugging Face hub, on the strategy of the scope. What
     ``config.json`` asks for and is not there is an error, unless it is one of ``ignored_keys``.
     ``synchronized_batch_norm``: in training, statistics are those of the whole batch.
     ``quantize`` stores weights in few bits, as ``set_quantization()`` of strategies does.
     ``class_names``: the model becomes a classifier of these classes, whose head begins anew where
-    the directory has none of that size."""
+    the directory has none of that size.
+    ``packed``: a decoder takes ``[input_ids, position_ids]``, as ``Dataset.pack()`` makes them."""
     name = os.path.basename(os.path.abspath(os.fspath(directory)))
     names = [ffi.new("char[]", one.encode()) for one in class_names]
     listed = ffi.new("const char *[]", names) if names else ffi.NULL
     return Pretrained(_Directory(directory, ignored_keys, quantize, quantized_weights,
                                  num_classes=len(names), class_names=listed,
                                  sequence_length=sequence_length, image_size=image_size,
-                                 synchronized_batch_norm=synchronized_batch_norm), name)
+                                 synchronized_batch_norm=synchronized_batch_norm,
+                                 packed=packed), name)
 
 
 class Inference(Handle):
