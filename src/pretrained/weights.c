@@ -238,7 +238,7 @@ rf_result rf_weights_bind(rf_weights *weights, rf_model *model)
 
 /* ---- values of other types ---- */
 
-static void values_widen(const void *raw, rf_dtype dtype, float *values, uint64_t count)
+void rf_values_widen(const void *raw, rf_dtype dtype, float *values, uint64_t count)
 {
     const uint16_t *half = raw;
     if (dtype == RF_F32) memcpy(values, raw, (size_t)count * sizeof(float));
@@ -279,7 +279,7 @@ static void values_transpose(const void *raw, rf_dtype dtype, uint64_t rows, uin
     for (uint64_t r = 0; r < rows; r += TILE)
         for (uint64_t c = 0; c < columns; c++) {
             const uint64_t n = rows - r < TILE ? rows - r : TILE;
-            values_widen(bytes + (c * rows + r) * rf_dtype_size(dtype), dtype, tile, n);
+            rf_values_widen(bytes + (c * rows + r) * rf_dtype_size(dtype), dtype, tile, n);
             for (uint64_t i = 0; i < n; i++) values[(r + i) * columns + c] = tile[i];
         }
 }
@@ -304,12 +304,12 @@ rf_result rf_weight_read(const rf_weights *weights, const rf_weight *w, uint64_t
     if (w->row->layout == RF_PRETRAINED_TRANSPOSED) return read_transposed(weights, w, begin, end, values, raw);
     if (w->out == w->total) {
         RF_TRY(read_run(weights, w, begin * w->out, (end - begin) * w->out, raw));
-        values_widen(raw, dtype, values, (end - begin) * w->out);
+        rf_values_widen(raw, dtype, values, (end - begin) * w->out);
         return RF_OK;
     }
     for (uint64_t i = begin; i < end; i++) {
         RF_TRY(read_run(weights, w, i * w->total + w->first, w->out, raw));
-        values_widen(raw, dtype, values + (i - begin) * w->out, w->out);
+        rf_values_widen(raw, dtype, values + (i - begin) * w->out, w->out);
     }
     return RF_OK;
 }
@@ -394,22 +394,41 @@ static rf_result read_values(void *user, const char *name, uint64_t offset, void
     return RF_OK;
 }
 
-rf_result rf_weights_write(const rf_weights *weights, uint32_t file, const char *path)
+rf_result rf_weights_with_source(const rf_weights *weights,
+                                 rf_result (*body)(void *user, const rf_archive_source *source), void *user)
 {
-    const rf_tensor_files *files = weights->files;
     writing s = { .weights = weights, .values = RF_NEW_ARRAY(float *, weights->count) };
-    rf_named_array *arrays = RF_NEW_ARRAY(rf_named_array, files->num_entries);
-    uint32_t count = 0;
-    rf_result r = s.values && arrays ? RF_OK : RF_ERROR_OUT_OF_HOST_MEMORY;
-    for (uint32_t i = 0; r >= 0 && i < files->num_entries; i++) {
-        const rf_tensor_entry *e = &files->entries[i];
-        if (e->file == file) arrays[count++] = (rf_named_array){ e->is.name, { e->is.dtype, e->is.shape, NULL } };
-    }
-    if (r >= 0)
-        r = rf_safetensors_write_from(&rf_system_file_ops, path, arrays, count, "{\"format\":\"pt\"}",
-                                      &(rf_archive_source){ read_values, &s });
+    const rf_result r =
+        s.values ? body(user, &(rf_archive_source){ read_values, &s }) : (rf_result)RF_ERROR_OUT_OF_HOST_MEMORY;
     forget_values(&s);
     rf_free(s.values);
+    return r;
+}
+
+typedef struct file_request {
+    const rf_tensor_files *files;
+    uint32_t file;
+    const char *path;
+} file_request;
+
+static rf_result write_file(void *user, const rf_archive_source *source)
+{
+    const file_request *q = user;
+    rf_named_array *arrays = RF_NEW_ARRAY(rf_named_array, q->files->num_entries);
+    uint32_t count = 0;
+    if (!arrays) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    for (uint32_t i = 0; i < q->files->num_entries; i++) {
+        const rf_tensor_entry *e = &q->files->entries[i];
+        if (e->file == q->file) arrays[count++] = (rf_named_array){ e->is.name, { e->is.dtype, e->is.shape, NULL } };
+    }
+    const rf_result r =
+        rf_safetensors_write_from(&rf_system_file_ops, q->path, arrays, count, "{\"format\":\"pt\"}", source);
     rf_free(arrays);
     return r;
+}
+
+rf_result rf_weights_write(const rf_weights *weights, uint32_t file, const char *path)
+{
+    file_request request = { weights->files, file, path };
+    return rf_weights_with_source(weights, write_file, &request);
 }

@@ -5,6 +5,7 @@
 
 #include <ringfire/pretrained.h>
 
+#include "persist/archive/writer.h"
 #include "pretrained/files.h"
 #include "replica/strategy.h"
 
@@ -36,6 +37,8 @@ rf_result rf_weights_admit(const rf_weights *weights, const char *name, rf_shape
 /* The variables of a model, each of which has been admitted: all tensors must have a place in it. */
 rf_result rf_weights_bind(rf_weights *weights, rf_model *model);
 
+/* Values of F32, F16 or BF16 as f32. */
+void rf_values_widen(const void *raw, rf_dtype dtype, float *values, uint64_t count);
 /* Elements that are moved at once. */
 enum { RF_WEIGHTS_WINDOW = 4 << 20 };
 /* Rows of the variable's matrix [begin, end), at most a window, from the file. `raw` has room for a window of f32. */
@@ -43,6 +46,9 @@ rf_result rf_weight_read(const rf_weights *weights, const rf_weight *w, uint64_t
                          void *raw);
 /* Rows that a window has. */
 uint64_t rf_weight_rows(const rf_weight *w);
+/* Calls a function with the bytes of all tensors as they would be written now. */
+rf_result rf_weights_with_source(const rf_weights *weights,
+                                 rf_result (*body)(void *user, const rf_archive_source *source), void *user);
 /* Writes the tensors of one of the files anew, with the values that variables have now. */
 rf_result rf_weights_write(const rf_weights *weights, uint32_t file, const char *path);
 
