@@ -5,12 +5,12 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/half.h"
 #include "base/params.h"
 #include "persist/arrays/gguf.h"
 #include "persist/json.h"
 #include "pretrained/gguf_export.h"
 #include "pretrained/gguf_parts.h"
-#include "pretrained/weights.h"
 
 enum { MOST_TOKENIZER = 256 << 20, MOST_SETTINGS = 16 << 20, PIECE = 65536, MOST_RANK = 1000000 };
 #define CONFIG_FILE "config.json"
@@ -50,7 +50,7 @@ static rf_result read_source(const plan *p, const rf_tensor_entry *from, uint64_
     for (uint64_t done = 0, n; done < count; done += n) {
         n = count - done < PIECE ? count - done : PIECE;
         RF_TRY(p->source->read(p->source->user, from->is.name, (first + done) * size, p->raw, n * size));
-        rf_values_widen(p->raw, from->is.dtype, out + done, n);
+        rf_floats_widen(out + done, p->raw, from->is.dtype, n);
     }
     return RF_OK;
 }

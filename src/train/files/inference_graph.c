@@ -65,7 +65,13 @@ static rf_result copy_leaf(const rf_value_info *leaf, rf_graph *to, rf_value *ou
     case RF_VALUE_INPUT:
         if (desc.shape.rank > 0) desc.shape.dim[0] = RF_INFERENCE_BATCH;
         return rf_graph_input(to, leaf->slot, desc, out);
-    case RF_VALUE_STATE: return rf_graph_state(to, leaf->object, desc, leaf->name, out);
+    case RF_VALUE_STATE:
+        if (desc.dtype != RF_F32)
+            return RF_FAIL(RF_ERROR_UNSUPPORTED,
+                           "weight '%s' is stored in few bits, which files of inference do not hold; load the weights "
+                           "into a model that was built without rf_strategy_set_quantization()",
+                           leaf->name);
+        return rf_graph_state(to, leaf->object, desc, leaf->name, out);
     case RF_VALUE_CONSTANT: return rf_graph_constant(to, desc, leaf->data, out);
     default:
         if (strcmp(leaf->name, "global_batch") == 0) return rf_graph_host(to, leaf->object, desc, leaf->name, out);
