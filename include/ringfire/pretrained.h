@@ -192,14 +192,18 @@ typedef struct rf_pretrained_gguf_params {
  * those of the directory that was opened. It takes the model types "llama", "mistral" (without its
  * window, which llama.cpp does not have), "qwen2", "qwen3" and "gpt2", and tokenizers of
  * type BPE. The chief of a job writes. Collective; blocking.
+ * @param params may be NULL
  * @return RF_ERROR_UNSUPPORTED names what GGUF files or llama.cpp do not have: a model type, a key
  *   of `config.json`, a tensor, a tokenizer; RF_ERROR_INVALID_ARGUMENT, RF_ERROR_NOT_FOUND and
  *   RF_ERROR_IO as rf_pretrained_open().
  */
 RF_API RF_MUST_USE rf_result rf_pretrained_save_gguf(rf_pretrained *pretrained, const char *path,
                                                      const rf_pretrained_gguf_params *params);
-/** As rf_pretrained_save_gguf(), of a directory that is not opened. Not collective; any thread may
- * call it. */
+/**
+ * As rf_pretrained_save_gguf(), of a directory that is not opened. Not collective; any thread may
+ * call it.
+ * @param params may be NULL
+ */
 RF_API RF_MUST_USE rf_result rf_gguf_from_directory(const char *directory, const char *path,
                                                     const rf_pretrained_gguf_params *params);
 /**
@@ -207,6 +211,7 @@ RF_API RF_MUST_USE rf_result rf_gguf_from_directory(const char *directory, const
  * `adapter_model.safetensors`), as a GGUF file for llama.cpp's "--lora" and Ollama's ADAPTER.
  * `base` is the directory of the model that it was trained on, of which `config.json` is read.
  * Otherwise as rf_gguf_from_directory(); pre_tokenizer does not count.
+ * @param params may be NULL
  * @return RF_ERROR_UNSUPPORTED also for DoRA, and for alphas that differ by matrix.
  */
 RF_API RF_MUST_USE rf_result rf_gguf_from_adapter(const char *directory, const char *base,

@@ -110,11 +110,6 @@ def numbers_of(tensor):
     return values.astype(np.float64).reshape(dims[::-1])
 
 
-def softmax(x):
-    e = np.exp(x - x.max(-1, keepdims=True))
-    return e / e.sum(-1, keepdims=True)
-
-
 class Computed:
     """Logits of what a file holds, by the rules of llama.cpp."""
 
@@ -163,8 +158,9 @@ class Computed:
             q, k = self.rotate(q), self.rotate(k)
         k, v = (np.repeat(part, heads // key_heads, 0) for part in (k, v))
         scores = q @ k.swapaxes(1, 2) / np.sqrt(q.shape[-1])
-        scores = np.where(np.tri(len(x)), scores, -np.inf)
-        return self.product((softmax(scores) @ v).swapaxes(0, 1).reshape(len(x), -1),
+        scores = np.exp(np.where(np.tri(len(x)), scores, -np.inf))
+        scores /= scores.sum(-1, keepdims=True)
+        return self.product((scores @ v).swapaxes(0, 1).reshape(len(x), -1),
                             at + "attn_output")
 
     def logits(self, ids):
