@@ -59,7 +59,8 @@ RF_API const char *rf_lora_module_name(rf_model *model, uint32_t index);
  * @param model built; layers of models that it calls are its own here
  * @param name letters, digits, "_" and "-"; for messages and the other functions; copied
  * @return RF_ERROR_INVALID_ARGUMENT for a target that no module is of, which the message names, for
- *   a name that another adapter has, and for a model that is not built
+ *   a name that another adapter has, and for a model that is not built; RF_ERROR_UNSUPPORTED for
+ *   weight_decomposed on a weight in few bits (rf_strategy_set_quantization())
  */
 RF_API RF_MUST_USE rf_result rf_lora_attach(rf_model *model, const char *name,
                                             const rf_lora_params *params);
@@ -81,7 +82,8 @@ RF_API const char *rf_lora_active(const rf_model *model);
  * no cost. The adapter does not act beside them any more. Further ones may be merged as well.
  * Copies of the weights as they were stay in host memory until rf_lora_unmerge(). Blocking.
  * @return RF_ERROR_INVALID_ARGUMENT for an adapter that is merged already; RF_ERROR_UNSUPPORTED for
- *   a weight that another layer uses as well, such as a head that shares the embedding's table
+ *   a weight that another layer uses as well, such as a head that shares the embedding's table, and
+ *   for one in few bits
  */
 RF_API RF_MUST_USE rf_result rf_lora_merge(rf_model *model, const char *name);
 /**

@@ -160,6 +160,8 @@ rf_result rf_emit_avg_pool2d(rf_graph *g, rf_value x, const rf_pool2d_params *pa
 rf_result rf_emit_global_avg_pool2d(rf_graph *g, rf_value x, rf_value *out);
 
 /* ---- shape.c ---- */
+/* In a reshape's attribute: the size of that dimension of x. Only graphs of files have it. */
+enum { RF_RESHAPE_KEEP = -2 };
 rf_result rf_emit_reshape(rf_graph *g, rf_value x, rf_shape shape, rf_value *out);
 rf_result rf_emit_reshape_like(rf_graph *g, rf_value x, rf_value like, rf_value *out);
 /* ---- regroup.c ---- */

@@ -2,6 +2,7 @@
 #include "pretrained/blocks.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "pretrained/config.h"
 
@@ -173,5 +174,15 @@ double rf_block_rate(const rf_blocks *b, const char *key, double fallback)
 
 uint32_t rf_block_class(const rf_blocks *b, const char *const *classes, uint32_t count)
 {
-    return rf_pretrained_config_choice(b->config, "architectures.0", classes, count, 0);
+    static const char key[] = "architectures.0";
+    uint32_t found = 0;
+    if (b->config->num_classes > 0) {
+        (void)rf_pretrained_config_text(b->config, key);
+        while (found < count && !strstr(classes[found], "Classification")) found++;
+        found = found < count ? found : 0;
+    } else {
+        found = rf_pretrained_config_choice(b->config, key, classes, count, 0);
+    }
+    b->config->class_name = classes[found];
+    return found;
 }

@@ -41,7 +41,8 @@ void rf_block_leave(const rf_blocks *b, int32_t index);
 /* A probability that a configuration gives; 0 after a failure. */
 double rf_block_rate(const rf_blocks *b, const char *key, double fallback);
 void rf_block_output(rf_pretrained_outputs *outputs, rf_symbol x, const char *name);
-/* The class that `architectures` names: one of `classes`, the first where it says nothing. */
+/* The class that `architectures` names: one of `classes`, the first where it says nothing. Where a number of classes is
+ * asked for, it is the classifier. */
 uint32_t rf_block_class(const rf_blocks *b, const char *const *classes, uint32_t count);
 
 #endif

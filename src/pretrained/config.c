@@ -283,6 +283,16 @@ int32_t rf_pretrained_config_steps(rf_pretrained_config *config, int32_t longest
     return config->steps > (uint32_t)longest ? longest : (int32_t)config->steps;
 }
 
+int32_t rf_pretrained_config_classes(rf_pretrained_config *config, const char *key, int32_t fallback)
+{
+    if (!config || config->status < 0) return 1;
+    config->classes_key = key;
+    const json_t *value = find_value(config->root, key);
+    const int32_t read = value && !json_is_integer(value) ? rf_pretrained_config_count(config, key, fallback)
+                                                          : rf_pretrained_config_size(config, key, fallback);
+    return config->num_classes > 0 ? (int32_t)config->num_classes : read;
+}
+
 int32_t rf_pretrained_config_image_size(rf_pretrained_config *config, int32_t fallback)
 {
     if (!config || config->image_size == 0) return fallback;

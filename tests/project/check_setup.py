@@ -131,6 +131,14 @@ class Setup(unittest.TestCase):
         for column, (_, words) in enumerate(commands, 2):
             self.assertEqual(words.split(), sorted({row[column] for row in rows} - {"-"}))
 
+    def test_packages_are_built_from_the_same_libraries(self):
+        table = (ROOT / "dev").read_text().split("cat <<'TXT'")[2].split("\nTXT\n")[0]
+        for column, name in ((2, "debian/control"), (3, "rpm/ringfire.spec"), (4, "arch/PKGBUILD")):
+            has = set(re.findall(r"[\w-]+", (ROOT / "packaging" / name).read_text()))
+            needs = {row.split()[column] for row in table.splitlines()
+                     if row.startswith("demo module:")}
+            self.assertEqual(needs - has, set(), name)
+
     def test_users(self):
         self.user(1000)
         done = self.setup("ID=debian")
@@ -151,22 +159,23 @@ class Setup(unittest.TestCase):
             done = self.setup("ID=debian")
             self.assertEqual(done.returncode, 0, done.stdout)
         calls = self.logged("npm.log")
-        self.assertEqual(len(calls), 2)
+        self.assertEqual(len(calls), 3)
         self.assertIn("--ignore-scripts", calls[0].split())
         self.assertEqual([p.name
                           for p in target.glob("node_modules/onnxruntime-node/bin/napi-v3/*")],
                          ["linux"])
         (target / "package-lock.json").write_text("another version")
         self.assertEqual(self.setup("ID=debian", "demo").returncode, 0)
-        self.assertEqual(len(self.logged("npm.log")), 2)
-        self.assertEqual(self.setup("ID=debian").returncode, 0)
         self.assertEqual(len(self.logged("npm.log")), 3)
+        self.assertEqual(self.setup("ID=debian").returncode, 0)
+        self.assertEqual(len(self.logged("npm.log")), 4)
         shutil.rmtree(target.parent)
         self.command("npm", FAKE_NPM.replace('-e "${0%/*}/no-network"', "yes"))
         done = self.setup("ID=debian")
         self.assertEqual(done.returncode, 0, done.stdout)
         self.assertIn("npm error no network", done.stdout)
         for name, test in (("ONNX Runtime", "train_onnx runtime"),
+                           ("PaddleOCR's networks", "train_onnx_networks"),
                            ("Hugging Face's tokenizers", "text like hugging face")):
             self.assertIn(f"No {name}: test '{test}' will be skipped", done.stdout)
         self.assertEqual(list(target.parent.iterdir()), [])

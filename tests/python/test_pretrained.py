@@ -80,12 +80,32 @@ class Pretrained(unittest.TestCase):
             keras.models.from_pretrained(tiny, quantize="int3")
 
     def test_images(self):
-        weights = {"features.%d.weight" % i: np.zeros(1) for i in range(2)}
-        config = {"architecture": "mobilenet_v3_small", "width_mult": 0.1}
+        """A small ResNet without a head gets one."""
+        weights, rng = {}, np.random.default_rng(4)
+        for name, channels, size in (("embedder.embedder", 3, 7),
+                                     ("encoder.stages.0.layers.0.layer.0", 8, 3),
+                                     ("encoder.stages.0.layers.0.layer.1", 8, 3)):
+            weights[name + ".convolution.weight"] = rng.normal(0, 0.2, (8, channels, size, size))
+            for part in ("weight", "bias", "running_mean", "running_var"):
+                weights[name + ".normalization." + part] = np.ones(8)
+        config = {"model_type": "resnet", "architectures": ["ResNetModel"], "embedding_size": 8,
+                  "hidden_sizes": [8], "depths": [1], "layer_type": "basic"}
         hub.write_directory(self.folder / "images", config, weights)
-        with self.assertRaisesRegex(rf.Error, "no place in a model of type 'mobilenet_v3_small'"):
-            keras.models.from_pretrained(self.folder / "images", image_size=64,
-                                         synchronized_batch_norm=True)
+        model = keras.models.from_pretrained(self.folder / "images", image_size=32,
+                                             synchronized_batch_norm=True, class_names="abc")
+        self.assertEqual(model.new_variables, ["classifier/kernel", "classifier/bias"])
+        self.assertEqual(model.image_scale()[0], (0, 0, 0, 0))
+        images = rng.normal(size=(2, 32, 32, 3)).astype(np.float32)
+        before = model.predict(images)
+        self.assertEqual(before.shape, (2, 3))
+        model.save_pretrained(self.folder / "three")
+        again = keras.models.from_pretrained(self.folder / "three", image_size=32)
+        self.assertEqual(again.new_variables, [])
+        np.testing.assert_array_equal(again.predict(images), before)
+
+    def test_classes(self):
+        with self.assertRaisesRegex(ValueError, "models of type 'llama' are no classifiers"):
+            keras.models.from_pretrained(self.write(), class_names=["yes", "no"])
 
     def test_adapters(self):
         tiny = self.write()

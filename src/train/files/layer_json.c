@@ -5,6 +5,7 @@
 
 #include "ops/ops.h"
 #include "train/files/layer_fields.h"
+#include "train/onnx/op.h"
 
 /* ---- kinds of layers: the fields beside "kind" and "name" ---- */
 
@@ -681,6 +682,7 @@ static rf_result custom_from_json(const json_t *object, const char *name, rf_lay
     const char *type = json_string_value(json_object_get(object, "type"));
     const char *config = json_string_value(json_object_get(object, "config"));
     if (!type || !config) return RF_FAIL(RF_ERROR_CORRUPT_DATA, "a custom layer without 'type' and 'config'");
+    if (strcmp(type, RF_IMPORT_LAYER_TYPE) == 0) return rf_import_op_layer_make(NULL, name, config, out);
     return rf_custom_layer_make(type, name, config, out);
 }
 

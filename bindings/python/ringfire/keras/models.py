@@ -26,7 +26,7 @@ from ._weights import Rules, WeightReport, WeightRule
 from .metrics import table_of
 
 __all__ = ["Input", "Model", "ModelLayer", "Pretrained", "Sequential", "WeightReport", "WeightRule",
-           "from_pretrained", "load_model", "save_gguf", "strategy_here"]
+           "from_pretrained", "import_onnx", "load_model", "save_gguf", "strategy_here"]
 
 Path = Union[str, "os.PathLike[str]"]
 
@@ -660,6 +660,23 @@ def load_model(filepath: Path) -> Model:
                           path_bytes(filepath)), name)
 
 
+def import_onnx(filepath: Path,
+                input_shapes: Sequence[Sequence[Optional[int]]] = ()) -> Model:
+    """The model of an ONNX file, on the strategy of the scope, ready to be compiled and trained.
+
+    ``input_shapes`` are shapes of an example of the first inputs, without the batch: numbers, or
+    None again, for sizes that the file leaves open. Images have the file's layout, [c, h, w] of
+    most programs.
+    """
+    shapes = ffi.new("rf_shape[]", [shape_in([-1 if d is None else d for d in shape])
+                                    for shape in input_shapes])
+    params = ffi.new("rf_import_onnx_params *", {"input_shapes": shapes,
+                                                 "num_input_shapes": len(input_shapes)})
+    name = os.path.splitext(os.path.basename(os.fspath(filepath)))[0]
+    return _Loaded(create(lib.rf_model_import_onnx, "rf_model", get_strategy().pointer,
+                          path_bytes(filepath), params), name)
+
+
 class _Directory(Handle):
     """What rf_pretrained_open() made of a directory: it owns the model."""
 
@@ -687,6 +704,14 @@ class Pretrained(_Loaded):
     def _adopt_model(self, pointer: Any, *kept: Any) -> None:
         self.adopt(pointer, None, self._directory)
         self.keep(*kept)
+
+    @property
+    def new_variables(self) -> List[str]:
+        """Names of variables that begin anew instead of with the directory's values."""
+        names: List[str] = []
+        while found := lib.rf_pretrained_new_variable(self._directory.pointer, len(names)):
+            names.append(text(found))
+        return names
 
     def image_scale(self) -> Tuple[Tuple[float, ...], Tuple[float, ...]]:
         """Mean and deviation of each channel, of images in [0, 1], that
@@ -726,13 +751,19 @@ def save_gguf(directory: Path, filepath: Path, type: str = "f16", name: Optional
 def from_pretrained(directory: Path, sequence_length: int = 0,
                     ignored_keys: Sequence[str] = (), image_size: int = 0,
                     synchronized_batch_norm: bool = False, quantize: Optional[str] = None,
-                    quantized_weights: Sequence[str] = ()) -> Pretrained:
+                    quantized_weights: Sequence[str] = (),
+                    class_names: Sequence[str] = ()) -> Pretrained:
     """The model of a directory of the Hugging Face hub, on the strategy of the scope. What
     ``config.json`` asks for and is not there is an error, unless it is one of ``ignored_keys``.
     ``synchronized_batch_norm``: in training, statistics are those of the whole batch.
-    ``quantize`` stores weights in few bits, as ``set_quantization()`` of strategies does."""
+    ``quantize`` stores weights in few bits, as ``set_quantization()`` of strategies does.
+    ``class_names``: the model becomes a classifier of these classes, whose head begins anew where
+    the directory has none of that size."""
     name = os.path.basename(os.path.abspath(os.fspath(directory)))
+    names = [ffi.new("char[]", one.encode()) for one in class_names]
+    listed = ffi.new("const char *[]", names) if names else ffi.NULL
     return Pretrained(_Directory(directory, ignored_keys, quantize, quantized_weights,
+                                 num_classes=len(names), class_names=listed,
                                  sequence_length=sequence_length, image_size=image_size,
                                  synchronized_batch_norm=synchronized_batch_norm), name)
 
