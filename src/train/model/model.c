@@ -181,6 +181,7 @@ static void free_training(rf_model *m)
 {
     if (m->compiled) m->destroy_compiled(&m->compiled);
     rf_function_destroy(&m->predict);
+    if (m->generator) m->destroy_generator(&m->generator);
     rf_optimizer *own = m->own_optimizer;
     rf_optimizer_destroy(&own); /* the program may have done so: rf_model_optimizer() gave it the handle */
     rf_optimizer_release(m->own_optimizer);
