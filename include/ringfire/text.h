@@ -212,6 +212,44 @@ RF_API RF_MUST_USE rf_result rf_tokenizer_decode(const rf_tokenizer *tokenizer,
                                                  const int32_t *tokens, uint64_t count, char **text,
                                                  size_t *size);
 
+/** The text of tokens that come one by one, such as those of a model that generates. */
+typedef struct rf_text_stream rf_text_stream;
+/** Options of rf_text_stream_create(). The tokenizer is required. */
+typedef struct rf_text_stream_params {
+    const rf_tokenizer *tokenizer; /**< borrowed as long as the stream lives */
+    /** Texts that end the stream where they appear, of 1 to 4096 bytes; copied. */
+    const char *const *stop_strings;
+    uint32_t num_stop_strings;
+    uint64_t reserved[6]; /**< zero: room for later fields */
+} rf_text_stream_params;
+/**
+ * Makes a stream without tokens. It is for one thread at a time.
+ * @param[out] out owned by the caller, who calls rf_text_stream_destroy().
+ */
+RF_API RF_MUST_USE rf_result rf_text_stream_create(const rf_text_stream_params *params,
+                                                   rf_text_stream **out);
+/**
+ * Adds a token, and gives the text that is certain then. A character of which bytes are missing is
+ * held back, and so is what may be the beginning of a stop string. All texts together are
+ * rf_tokenizer_decode() of all tokens, up to the first stop string.
+ * @param[out] text followed by a zero byte; often empty. It belongs to the stream, until the next
+ *   call.
+ * @param[out] size its bytes. May be NULL.
+ * @return RF_END when a stop string has appeared, and from then on; RF_ERROR_INVALID_ARGUMENT for a
+ *   number that is no token, which changes nothing.
+ */
+RF_API RF_MUST_USE rf_result rf_text_stream_add(rf_text_stream *stream, int32_t token,
+                                                const char **text, size_t *size);
+/**
+ * Gives what was held back, and ends the stream.
+ * @param[out] text as that of rf_text_stream_add(), like `size`
+ * @return RF_END
+ */
+RF_API RF_MUST_USE rf_result rf_text_stream_finish(rf_text_stream *stream, const char **text,
+                                                   size_t *size);
+/** Destroys a stream. */
+RF_API void rf_text_stream_destroy(rf_text_stream **stream);
+
 /**
  * Writes a tokenizer to a file, JSON that says its version. Blocking: writes and syncs the file,
  * which appears only when it is complete.
