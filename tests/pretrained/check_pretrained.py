@@ -23,7 +23,7 @@ import cases
 import hub
 import references
 
-STEPS, RATE, EXAMPLES, LENGTH = 20, 64.0, 4, 13
+STEPS, RATE, EXAMPLES, LENGTH, NEW_TOKENS = 20, 64.0, 4, 13, 4
 
 
 def make_weights(config, rng):
@@ -119,6 +119,20 @@ def compare(what, found, wanted, tolerance):
     return error
 
 
+def check_texts(reference, batch, found):
+    """Greedy: each token has the largest logit, or one that roundings cannot tell from it."""
+    for i, text in enumerate(found):
+        tokens = list(batch["input_ids"][i][:LENGTH - NEW_TOKENS + 1 - i])
+        for token in text:
+            batch_of_one = {"input_ids": torch.tensor([tokens])}
+            logits = reference.network(reference.weights, reference.config, batch_of_one)["logits"]
+            last = logits[0, -1].detach().numpy()
+            expect(last[token] >= last.max() - 1e-4 * np.abs(last).max(),
+                   "text %d goes on with token %d after %s, not %d" % (i, token, tokens,
+                                                                      last.argmax()))
+            tokens.append(token)
+
+
 def check_same_bytes(before, after):
     expect(before.keys() == after.keys(), "tensors were written as %s" % sorted(after))
     for name, tensor in before.items():
@@ -172,6 +186,12 @@ def check_case(driver, launcher, name, folder):
     expect(found.keys() == wanted.keys(), "the model gives %s" % sorted(found))
     error = max(compare(output, found[output], x.detach().numpy(), 1e-4)
                 for output, x in wanted.items())
+    texts = folder / "texts.safetensors"
+    decoder = "logits" in wanted and "ForCausal" in config["architectures"][0]
+    expect(texts.exists() == (decoder or "LMHead" in config["architectures"][0]),
+           "the driver writes texts: %s" % texts.exists())
+    if texts.exists():
+        check_texts(reference, batch, hub.read_values(texts)["texts"])
     before = hub.read_directory(folder / "model")
     check_same_bytes(before, hub.read_directory(folder / "same"))
     configs = [(folder / name / "config.json").read_bytes() for name in ("model", "same")]

@@ -464,7 +464,70 @@ static void frozen_layers(rf_strategy *strategy)
     scratch_remove(d.path);
 }
 
+/* ---- generation_config.json ---- */
+
+typedef struct generation_case {
+    const char *text;
+    rf_result code;
+    const char *message;
+    rf_sampling_params sampling;
+    uint32_t max_new_tokens, num_stops;
+    int32_t stops[2];
+} generation_case;
+
+static const generation_case generation_cases[] = {
+    { "{}", .num_stops = 1, .stops = { 3 } },
+    { "{\"eos_token_id\":null}", .num_stops = 0 },
+    { "{\"eos_token_id\":[5,6],\"max_new_tokens\":9,\"num_beams\":1,\"bad_words_ids\":[],\"temperature\":0.5}",
+      .max_new_tokens = 9, .num_stops = 2, .stops = { 5, 6 } },
+    { "{\"do_sample\":true,\"bos_token_id\":1}", .sampling = { .temperature = 1, .top_k = 50 }, .num_stops = 1,
+      .stops = { 3 } },
+    { "{\"do_sample\":true,\"temperature\":0.5,\"top_k\":0,\"top_p\":0.875,\"min_p\":0.25,\"repetition_penalty\":1.5}",
+      .sampling = { .temperature = 0.5f, .top_p = 0.875f, .min_p = 0.25f, .repetition_penalty = 1.5f }, .num_stops = 1,
+      .stops = { 3 } },
+    { "{\"num_beams\":4}", RF_ERROR_UNSUPPORTED,
+      "generation_config.json': 'num_beams' is 4, which texts are not generated with here" },
+    { "{\"a.b\":4}", RF_ERROR_UNSUPPORTED, "'a.b'" },
+    { "{\"eos_token_id\":[1,-5]}", RF_ERROR_UNSUPPORTED, "'eos_token_id' has a value that is no token" },
+    { "{\"do_sample\":true,\"temperature\":0}", RF_ERROR_UNSUPPORTED, "'temperature' is 0, not a positive number" },
+    { "{\"do_sample\":true,\"top_k\":1.5}", RF_ERROR_UNSUPPORTED, "'top_k' is 1.5, not a number of tokens" },
+    { "{\"max_new_tokens\":0}", RF_ERROR_UNSUPPORTED, "'max_new_tokens' is 0, not a size" },
+    { "{", RF_ERROR_CORRUPT_DATA, "generation_config.json'" },
+};
+
+static void check_generation(rf_strategy *strategy, const hub_directory *d, const generation_case *c)
+{
+    rf_pretrained *p;
+    rf_generate_params params = { .seed = 7 };
+    OK(rf_pretrained_open(strategy, d->path, NULL, &p));
+    if (c->code < 0) {
+        FAILS(rf_pretrained_generate_params(p, &params), c->code, c->message);
+    } else {
+        OK(rf_pretrained_generate_params(p, &params));
+        assert_memory_equal(&params.sampling, &c->sampling, sizeof(params.sampling));
+        assert_int_equal(params.max_new_tokens, c->max_new_tokens);
+        assert_int_equal(params.num_stop_tokens, c->num_stops);
+        for (uint32_t i = 0; i < c->num_stops; i++) assert_int_equal(params.stop_tokens[i], c->stops[i]);
+        assert_int_equal(params.seed, 7);
+    }
+    rf_pretrained_destroy(&p);
+}
+
+static void generation(rf_strategy *strategy)
+{
+    hub_directory d;
+    make_gpt2(&d);
+    write_config(&d, ",\"eos_token_id\":3");
+    check_generation(strategy, &d, &(generation_case){ .num_stops = 1, .stops = { 3 } });
+    for (size_t i = 0; i < sizeof(generation_cases) / sizeof(generation_cases[0]); i++) {
+        scratch_write(in(&d, "generation_config.json"), generation_cases[i].text);
+        check_generation(strategy, &d, &generation_cases[i]);
+    }
+    scratch_remove(d.path);
+}
+
 TEST_ON_ONE(configurations)
+TEST_ON_ONE(generation)
 TEST_ON_ONE(tensors)
 TEST_ON_ONE(shards)
 TEST_ON_ONE(own_architecture)
