@@ -53,7 +53,8 @@ typedef struct example_options {
  * letters `letters` holds ("dDebsrn" for all), and with B also -C --compression and -y --strategy. Fields keep what
  * they hold where an option is not given. Exits after --help or a wrong option, as argp does. */
 void example_parse(int argc, char **argv, const char *purpose, const char *letters, example_options *options);
-/* With options of the example's own besides: `own` gets `own_input` as its input. batch_size stays 0 where it is not
+/* With options of the example's own besides, and its own arguments where `own` has an args_doc: it gets `own_input` as
+ * its input. batch_size stays 0 where it is not
  * given and was 0 before, so that it may depend on them. */
 void example_parse_with(int argc, char **argv, const char *purpose, const char *letters, example_options *options,
                         const struct argp *own, void *own_input);
