@@ -151,9 +151,11 @@ static rf_result end_epoch(void *user, rf_fit_state *state, const rf_logs *logs)
 static int create_callbacks(app *a)
 {
     const rf_callback_fns fns = { .on_epoch_begin = begin_epoch, .on_batch_end = end_batch, .on_epoch_end = end_epoch };
+    /* A line that says what an epoch did comes when its checkpoint is there. */
+    if (example_add_callbacks(a->options, a->callbacks, &a->num_callbacks) < 0) return -1;
     TRY(rf_callback_create(&fns, a, &a->callbacks[a->num_callbacks]));
     a->num_callbacks++;
-    return example_add_callbacks(a->options, a->callbacks, &a->num_callbacks);
+    return 0;
 }
 
 static int compile(app *a)

@@ -3,6 +3,8 @@
  * an architecture of the caller. That architectures of the library are right is check_pretrained.py's to say. */
 #include <unistd.h>
 
+#include <ringfire/text.h>
+
 #include "../support/folder.h"
 #include "../support/strategies.h"
 #include "../support/try.h"
@@ -526,8 +528,63 @@ static void generation(rf_strategy *strategy)
     scratch_remove(d.path);
 }
 
+static bool show_token(uint32_t prompt, int32_t token, void *stream)
+{
+    const char *text;
+    (void)prompt;
+    if (rf_text_stream_add(stream, token, &text, NULL) != RF_OK) return false; /* a stop string, or a failure */
+    fputs(text, stdout);
+    return true;
+}
+
+static rf_result answer_prompt(rf_pretrained *pretrained, rf_array prompt, rf_text_stream *stream, rf_array *out)
+{
+    rf_array answer;
+    rf_generate_params params = { .prompts = &prompt, .num_prompts = 1, .max_new_tokens = 64 };
+    TRY(rf_pretrained_generate_params(pretrained, &params)); /* generation_config.json: sampling, stop tokens */
+    params.on_token = show_token;
+    params.user = stream;
+    TRY(rf_model_generate(rf_pretrained_model(pretrained), &params, &answer));
+    *out = answer;
+    return RF_OK;
+}
+
+/* As the guide has it: text while it is written, up to a stop string. */
+static void streamed_text(rf_strategy *strategy)
+{
+    static const char *const letters[VOCABULARY] = { "a", "b", "c", "d", "e", "f", "g" };
+    int32_t tokens[] = { 1, 2 };
+    const rf_array prompt = { RF_I32, RF_SHAPE(2), tokens };
+    hub_directory d;
+    rf_tokenizer *tokenizer;
+    rf_pretrained *p;
+    rf_text_stream *stream;
+    rf_array whole, cut;
+    make_gpt2(&d);
+    scratch_write(in(&d, "generation_config.json"), "{\"max_new_tokens\":4}");
+    OK(rf_tokenizer_create(&(rf_tokenizer_params){ .kind = RF_TOKENIZER_CHARACTERS }, letters, NULL, VOCABULARY,
+                           &tokenizer));
+    OK(rf_pretrained_open(strategy, d.path, NULL, &p));
+    OK(rf_text_stream_create(&(rf_text_stream_params){ .tokenizer = tokenizer }, &stream));
+    OK(answer_prompt(p, prompt, stream, &whole));
+    assert_int_equal(whole.shape.dim[0], 4);
+    rf_text_stream_destroy(&stream);
+    const char *const stops[] = { letters[((const int32_t *)whole.data)[0]] };
+    OK(rf_text_stream_create(
+        &(rf_text_stream_params){ .tokenizer = tokenizer, .stop_strings = stops, .num_stop_strings = 1 }, &stream));
+    OK(answer_prompt(p, prompt, stream, &cut));
+    assert_int_equal(cut.shape.dim[0], 1);
+    rf_text_stream_destroy(&stream);
+    rf_array_free(&whole);
+    rf_array_free(&cut);
+    rf_pretrained_destroy(&p);
+    rf_tokenizer_destroy(&tokenizer);
+    scratch_remove(d.path);
+}
+
 TEST_ON_ONE(configurations)
 TEST_ON_ONE(generation)
+TEST_ON_ONE(streamed_text)
 TEST_ON_ONE(tensors)
 TEST_ON_ONE(shards)
 TEST_ON_ONE(own_architecture)

@@ -9,6 +9,7 @@
 
 #include "../support/expect.h"
 #include "../support/folder.h"
+#include "../support/try.h"
 #include "tests/room.h"
 
 static char folder[SCRATCH_PATH], path[64];
@@ -178,6 +179,59 @@ TEST(texts)
     rf_chat_template_destroy(&t);
     t = make("", NULL);
     FAILS(rf_chat_template_encode(t, &chat, NULL, &tokens), RF_ERROR_INVALID_ARGUMENT, "the template has no tokenizer");
+    rf_chat_template_destroy(&t);
+    rf_tokenizer_destroy(&tokenizer);
+    tear_down();
+}
+
+/* ---- the guide ---- */
+
+static rf_result read_directory(const char *directory, const char *tokenizer_path, const char *file,
+                                rf_tokenizer **tokenizer_out, rf_chat_template **template_out, rf_dataset **data_out)
+{
+    rf_tokenizer *tokenizer;
+    rf_chat_template *chat_template;
+    rf_dataset *data;
+    TRY(rf_tokenizer_load(tokenizer_path, &tokenizer)); /* tokenizer.json of the directory */
+    TRY(rf_chat_template_load(directory, tokenizer, &chat_template));
+    const rf_chats_params params = {
+        .paths = &file, .num_paths = 1, .render = rf_chat_template_render, .user = chat_template
+    };
+    TRY(rf_dataset_from_chats(&params, &data));
+    *tokenizer_out = tokenizer;
+    *template_out = chat_template;
+    *data_out = data;
+    return RF_OK;
+}
+
+static rf_result ask(const rf_chat_template *chat_template, const char *text, rf_array *out)
+{
+    rf_array prompt;
+    const rf_chat_message question = { .role = "user", .content = text, .content_size = strlen(text) };
+    const rf_chat chat = { .messages = &question, .num_messages = 1 };
+    TRY(rf_chat_template_encode(chat_template, &chat, &(rf_chat_apply_params){ .add_generation_prompt = true },
+                                &prompt));
+    *out = prompt;
+    return RF_OK;
+}
+
+TEST(guide)
+{
+    set_up();
+    char tokenizer_path[64], file[64];
+    rf_tokenizer *tokenizer = characters();
+    rf_tokenizer_destroy(&tokenizer);
+    rf_chat_template *t;
+    rf_dataset *d;
+    rf_array prompt;
+    scratch_write(in("chat_template.jinja"), chat_ml);
+    scratch_write(strcpy(file, in("chats.jsonl")), FOUR FOUR);
+    OK(read_directory(folder, strcpy(tokenizer_path, in("tokenizer.json")), file, &tokenizer, &t, &d));
+    assert_int_equal(rf_dataset_cardinality(d), 2);
+    OK(ask(t, "ab", &prompt));
+    assert_int_equal(prompt.shape.dim[0], 9 + 11);
+    rf_array_free(&prompt);
+    rf_dataset_destroy(&d);
     rf_chat_template_destroy(&t);
     rf_tokenizer_destroy(&tokenizer);
     tear_down();

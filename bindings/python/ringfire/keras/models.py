@@ -15,7 +15,7 @@ from .._strategy import get_strategy
 from .._trace import Tensor, current, tensors as traced, trace_of
 from .._values import Value
 from .._variable import Variable
-from . import _graph, _weights
+from . import _generate, _graph, _weights
 from ._fit import Trainer
 from ._layer import Input, InputLayer, KerasTensor, Layer, apply_in, as_list, assign_all
 from ._layer import call_python, parts_of, snake_case, tracing
@@ -352,6 +352,34 @@ class Model(Trainer, Handle):
         finally:
             lib.rf_string_free(out[0])
 
+    # -- texts --
+
+    def _generation_defaults(self) -> Any:
+        return ffi.new("rf_generate_params *")
+
+    def generate(self, prompts: Sequence[Any], max_new_tokens: Optional[int] = None,
+                 tokenizer: Any = None, temperature: Optional[float] = None,
+                 top_k: Optional[int] = None, top_p: Optional[float] = None,
+                 min_p: Optional[float] = None, repetition_penalty: Optional[float] = None,
+                 stop_tokens: Optional[Sequence[int]] = None, stop_strings: Sequence[str] = (),
+                 seed: int = 0, on_token: Optional[Callable[[int, Any], Any]] = None,
+                 use_cache: bool = True) -> List[Any]:
+        """What a causal language model goes on with: the new tokens of each prompt, i32 [k].
+
+        Prompts are sequences of tokens; with a ``tokenizer`` also texts, and texts come back, up to
+        the first of ``stop_strings``. Without a ``temperature`` the likeliest token is taken.
+        ``on_token(prompt, piece)`` hears each token, or the text that is certain, and ends the text
+        by returning False. Collective.
+        """
+        if stop_strings and tokenizer is None:
+            raise ValueError("generate: stop_strings need a tokenizer")
+        return _generate.generate(self, self._generation_defaults(), prompts, tokenizer,
+                                  stop_strings, stop_tokens, on_token, {
+                                      "max_new_tokens": max_new_tokens, "temperature": temperature,
+                                      "top_k": top_k, "top_p": top_p, "min_p": min_p,
+                                      "repetition_penalty": repetition_penalty, "seed": seed,
+                                      "no_cache": not use_cache})
+
     # -- files --
 
     def save(self, filepath: Path, sharded: bool = False) -> None:
@@ -682,6 +710,12 @@ class Pretrained(_Loaded):
     def _adopt_model(self, pointer: Any, *kept: Any) -> None:
         self.adopt(pointer, None, self._directory)
         self.keep(*kept)
+
+    def _generation_defaults(self) -> Any:
+        """What ``generation_config.json`` says."""
+        params = super()._generation_defaults()
+        check(lib.rf_pretrained_generate_params(self._directory.pointer, params))
+        return params
 
     def save_pretrained(self, directory: Path) -> None:
         """Writes a directory like the one that the model comes from, with its weights."""
