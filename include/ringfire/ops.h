@@ -232,6 +232,8 @@ RF_API rf_tensor rf_softplus(rf_trace *t, rf_tensor x);
 RF_API rf_tensor rf_silu(rf_trace *t, rf_tensor x);
 /** x * min(max(x + 3, 0), 6) / 6, also called hard swish (Howard et al. 2019). */
 RF_API rf_tensor rf_hard_silu(rf_trace *t, rf_tensor x);
+/** min(max(x + 3, 0), 6) / 6. */
+RF_API rf_tensor rf_hard_sigmoid(rf_trace *t, rf_tensor x);
 /** x * tanh(log(1 + e^x)) (Misra 2019). */
 RF_API rf_tensor rf_mish(rf_trace *t, rf_tensor x);
 /** x for x > 0, alpha * (e^x - 1) otherwise; Keras' alpha is 1. `alpha` must not be negative. */
@@ -255,6 +257,7 @@ typedef enum rf_activation {
     RF_ACTIVATION_SOFTPLUS,
     RF_ACTIVATION_MISH,
     RF_ACTIVATION_HARD_SILU,
+    RF_ACTIVATION_HARD_SIGMOID,
 } rf_activation;
 /** Applies an activation. Softmax is along the last axis. */
 RF_API rf_tensor rf_activate(rf_trace *t, rf_tensor x, rf_activation activation);
@@ -455,6 +458,51 @@ typedef enum rf_interpolation {
  */
 RF_API rf_tensor rf_upsample2d(rf_trace *t, rf_tensor x, const int32_t *factor,
                                rf_interpolation interpolation);
+
+/** How rf_resize2d() computes a pixel. */
+typedef enum rf_resize_method {
+    RF_RESIZE_NEAREST,
+    RF_RESIZE_BILINEAR,
+    RF_RESIZE_BICUBIC, /**< of 16 pixels (Keys 1981) */
+} rf_resize_method;
+/** Where pixel i of a result of `to` pixels lies among the `from` pixels, scale being to / from. */
+typedef enum rf_resize_coordinates {
+    RF_RESIZE_HALF_PIXEL,         /**< (i + 0.5) / scale - 0.5: PyTorch's align_corners=False */
+    RF_RESIZE_ALIGN_CORNERS,      /**< i (from - 1) / (to - 1): first and last pixels meet */
+    RF_RESIZE_ASYMMETRIC,         /**< i / scale; rounded down, it is PyTorch's "nearest" */
+    RF_RESIZE_PYTORCH_HALF_PIXEL, /**< as the first, but 0 where `to` is 1 */
+    RF_RESIZE_TF_HALF_PIXEL,      /**< (i + 0.5) / scale: ONNX' "tf_half_pixel_for_nn" */
+} rf_resize_coordinates;
+/** Which pixel is nearest to a place between two. */
+typedef enum rf_resize_rounding {
+    RF_ROUND_HALF_DOWN, /**< the nearest; in the middle the first one */
+    RF_ROUND_HALF_UP,
+    RF_ROUND_DOWN,
+    RF_ROUND_UP,
+} rf_resize_rounding;
+/** Size and method of rf_resize2d(). */
+typedef struct rf_resize2d_params {
+    int32_t size[2]; /**< height and width of the result: 1 to 2^20 */
+    rf_resize_method method;
+    rf_resize_coordinates coordinates;
+    rf_resize_rounding rounding; /**< of RF_RESIZE_NEAREST */
+    float scale[2];              /**< as coordinates have it, where it is not to / from; 0: it is */
+    float cubic;                 /**< coefficient of RF_RESIZE_BICUBIC; 0: -0.75 (Keys has -0.5) */
+    bool skip_outside; /**< pixels beyond the border have no weight; else the border is repeated */
+    uint64_t reserved[4]; /**< zero: room for later fields */
+} rf_resize2d_params;
+/** Images of another size, x [n, h, w, c] -> [n, size[0], size[1], c]: ONNX' Resize. Height and
+ * width of x must not follow the batch. Nothing is smoothed where images become smaller. */
+RF_API rf_tensor rf_resize2d(rf_trace *t, rf_tensor x, const rf_resize2d_params *params);
+/** Where the channels of a pixel are among those that blocks of pixels become. */
+typedef enum rf_block_order {
+    RF_CHANNELS_INNER, /**< [block, block, c]: TensorFlow's, and "DCR" of ONNX */
+    RF_CHANNELS_OUTER, /**< [c, block, block]: PyTorch's PixelShuffle, and "CRD" of ONNX */
+} rf_block_order;
+/** x [n, h, w, c * block * block] -> [n, h * block, w * block, c]. `block` is 1 to 1024. */
+RF_API rf_tensor rf_depth_to_space(rf_trace *t, rf_tensor x, int32_t block, rf_block_order order);
+/** The reverse of rf_depth_to_space(). */
+RF_API rf_tensor rf_space_to_depth(rf_trace *t, rf_tensor x, int32_t block, rf_block_order order);
 
 /* ---- reductions: axes may be negative; num_axes 0 reduces all ---- */
 /** Whether a result has the dimensions that were reduced. */

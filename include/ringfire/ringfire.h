@@ -9,6 +9,7 @@
 #include <ringfire/checkpoint.h>
 #include <ringfire/comm.h>
 #include <ringfire/common.h>
+#include <ringfire/ctc.h>
 #include <ringfire/custom.h>
 #include <ringfire/dataset.h>
 #include <ringfire/device.h>

@@ -132,6 +132,8 @@ typedef enum rf_loss_kind {
     RF_LOSS_MEAN_ABSOLUTE_ERROR,
     RF_LOSS_HUBER,
     RF_LOSS_KL_DIVERGENCE,
+    /** rf_ctc_loss() with the blank 0; labels that cannot be spelt have loss 0. */
+    RF_LOSS_CTC,
 } rf_loss_kind;
 /** How losses per example become the result of a loss. */
 typedef enum rf_reduction {

@@ -98,8 +98,10 @@
     OP(sparse_crossentropy_grad) /* labels, predictions, dloss */                                                      \
     OP(crossentropy)             /* labels f32, predictions */                                                         \
     OP(crossentropy_grad)        /* labels, predictions, dloss */                                                      \
-    OP(accuracy)                 /* labels (i32 or one-hot f32), predictions -> f32 1 or 0 per example */              \
-    OP(metric_accumulate)        /* state (mutated), x[, w] */
+    OP(ctc_loss)          /* log-probabilities [n, steps, classes], labels i32 [n, s][, lengths i32 [n]] -> [n] */     \
+    OP(ctc_loss_grad)     /* dloss, log-probabilities, labels[, lengths] */                                            \
+    OP(accuracy)          /* labels (i32 or one-hot f32), predictions -> f32 1 or 0 per example */                     \
+    OP(metric_accumulate) /* state (mutated), x[, w] */
 
 #define RF_ALL_OPS(OP)                                                                                                 \
     RF_POINTWISE_OPS(OP)                                                                                               \

@@ -23,7 +23,7 @@ const rf_op *rf_ops_find(const char *name); /* NULL when unknown */
 const rf_core_ops *rf_ops_core(void);
 /* As files call them, by number; the functions give "?" for a number that is none. */
 extern const char *const rf_padding_names[RF_PADDING_EXPLICIT + 1];
-enum { RF_ACTIVATION_COUNT = RF_ACTIVATION_HARD_SILU + 1 };
+enum { RF_ACTIVATION_COUNT = RF_ACTIVATION_HARD_SIGMOID + 1 };
 extern const char *const rf_activation_names[RF_ACTIVATION_COUNT];
 const char *rf_padding_name(uint32_t padding);
 const char *rf_activation_name(uint32_t activation);
@@ -279,6 +279,16 @@ typedef struct rf_top_k_attr {
 } rf_top_k_attr;
 rf_result rf_emit_top_k(rf_graph *g, rf_value x, int32_t k, rf_value *values, rf_value *indices);
 rf_result rf_emit_sort(rf_graph *g, rf_value x, bool descending, rf_value *values, rf_value *indices);
+
+/* ---- ctc.c ---- */
+typedef struct rf_ctc_attr {
+    int32_t blank;
+    uint32_t zero_infinity; /* losses and gradients of labels that cannot be spelt are 0, not infinite and NaN */
+} rf_ctc_attr;
+/* A negative label ends those of its example. `lengths` may be 0: all steps count. A label that is no class or the
+ * blank, and a length that is none, give NaN. */
+rf_result rf_emit_ctc_loss(rf_graph *g, rf_value log_probabilities, rf_value labels, rf_value lengths,
+                           const rf_ctc_attr *attr, rf_value *out);
 
 /* ---- cumsum.c ---- */
 typedef struct rf_cumsum_attr {

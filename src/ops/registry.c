@@ -21,9 +21,9 @@ const rf_op *rf_ops_find(const char *name)
 }
 
 const char *const rf_padding_names[] = { "valid", "same", "explicit" };
-const char *const rf_activation_names[] = { "linear", "relu",     "leaky_relu", "sigmoid",  "tanh",
-                                            "gelu",   "softmax",  "gelu_tanh",  "silu",     "elu",
-                                            "selu",   "softplus", "mish",       "hard_silu" };
+const char *const rf_activation_names[] = { "linear", "relu",     "leaky_relu", "sigmoid",   "tanh",
+                                            "gelu",   "softmax",  "gelu_tanh",  "silu",      "elu",
+                                            "selu",   "softplus", "mish",       "hard_silu", "hard_sigmoid" };
 
 const char *rf_padding_name(uint32_t padding)
 {

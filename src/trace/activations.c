@@ -34,13 +34,24 @@ rf_tensor rf_silu(rf_trace *t, rf_tensor x)
     return t ? rf_multiply(t, x, gate) : RF_NO_TENSOR;
 }
 
+/* min(max(x + 3, 0), 6) / 6 */
+static rf_tensor hard_gate(rf_trace *t, rf_tensor x, const char *argument)
+{
+    const rf_tensor moved = rf_unary(t, RF_FN_ADD_IMM, 3.0f, x, argument);
+    return t ? rf_unary(t, RF_FN_MUL_IMM, 1.0f / 6.0f, rf_clip(t, moved, 0.0f, 6.0f), argument) : RF_NO_TENSOR;
+}
+
+rf_tensor rf_hard_sigmoid(rf_trace *t, rf_tensor x)
+{
+    RF_TRACING(t);
+    return hard_gate(t, x, "rf_hard_sigmoid: x");
+}
+
 rf_tensor rf_hard_silu(rf_trace *t, rf_tensor x)
 {
     RF_TRACING(t);
-    const rf_tensor moved = rf_unary(t, RF_FN_ADD_IMM, 3.0f, x, "rf_hard_silu: x");
-    if (!t) return RF_NO_TENSOR;
-    const rf_tensor gate = rf_unary(t, RF_FN_MUL_IMM, 1.0f / 6.0f, rf_clip(t, moved, 0.0f, 6.0f), "rf_hard_silu: x");
-    return rf_multiply(t, x, gate);
+    const rf_tensor gate = hard_gate(t, x, "rf_hard_silu: x");
+    return t ? rf_multiply(t, x, gate) : RF_NO_TENSOR;
 }
 
 /* max(x, 0) + alpha (exp(min(x, 0)) - 1), times a factor. */
@@ -92,6 +103,7 @@ rf_tensor rf_activate(rf_trace *t, rf_tensor x, rf_activation activation)
     case RF_ACTIVATION_SOFTPLUS: return rf_softplus(t, x);
     case RF_ACTIVATION_MISH: return rf_mish(t, x);
     case RF_ACTIVATION_HARD_SILU: return rf_hard_silu(t, x);
+    case RF_ACTIVATION_HARD_SIGMOID: return rf_hard_sigmoid(t, x);
     }
     if (t) {
         (void)rf_trace_fail(t, RF_ERROR_INVALID_ARGUMENT, "rf_activate: activation %d does not exist", (int)activation);

@@ -163,6 +163,7 @@ static const struct {
     { "round", rf_round },
     { "softplus", rf_softplus },
     { "silu", rf_silu },
+    { "hard_sigmoid", rf_hard_sigmoid },
     { "hard_silu", rf_hard_silu },
     { "mish", rf_mish },
     { "selu", rf_selu },
@@ -244,6 +245,16 @@ static rf_tensor upsample(rf_trace *t, const step *s, rf_tensor x)
 {
     const int32_t factor[] = { number(s, 1), number(s, 2) };
     return rf_upsample2d(t, x, factor, (rf_interpolation)number(s, 0));
+}
+
+/* Height, width, method, coordinates, rounding. */
+static rf_tensor resize(rf_trace *t, const step *s, rf_tensor x)
+{
+    const rf_resize2d_params p = { .size = { number(s, 0), number(s, 1) },
+                                   .method = (rf_resize_method)number(s, 2),
+                                   .coordinates = (rf_resize_coordinates)number(s, 3),
+                                   .rounding = (rf_resize_rounding)number(s, 4) };
+    return rf_resize2d(t, x, &p);
 }
 
 static rf_tensor reshape(rf_trace *t, const step *s, rf_tensor x)
@@ -341,6 +352,9 @@ static rf_tensor call_other(rf_trace *t, const step *s, rf_tensor a, rf_tensor b
     if (strcmp(name, "max_pool2d") == 0) return pool(t, s, a, true);
     if (strcmp(name, "avg_pool2d") == 0) return pool(t, s, a, false);
     if (strcmp(name, "upsample2d") == 0) return upsample(t, s, a);
+    if (strcmp(name, "resize2d") == 0) return resize(t, s, a);
+    if (strcmp(name, "depth_to_space") == 0) return rf_depth_to_space(t, a, number(s, 0), (rf_block_order)number(s, 1));
+    if (strcmp(name, "space_to_depth") == 0) return rf_space_to_depth(t, a, number(s, 0), (rf_block_order)number(s, 1));
     if (strcmp(name, "reshape") == 0) return reshape(t, s, a);
     if (strcmp(name, "transpose") == 0) return transpose(t, s, a);
     if (strcmp(name, "compare") == 0) return rf_compare(t, (rf_comparison)number(s, 0), a, b);
@@ -416,6 +430,14 @@ static rf_tensor attend(rf_trace *t, const step *s, const rf_tensor *values)
     return rf_attention(t, values[s->in[0]], values[s->in[1]], values[s->in[2]], &p);
 }
 
+/* Blank, whether infinite losses are 0. */
+static rf_tensor read_signs(rf_trace *t, const step *s, const rf_tensor *values)
+{
+    rf_ctc_params p = { .blank = number(s, 0), .zero_infinity = number(s, 1) != 0 };
+    if (s->num_in > 2) p.input_lengths = values[s->in[2]];
+    return rf_ctc_loss(t, values[s->in[0]], values[s->in[1]], RF_LOGITS, &p);
+}
+
 static rf_tensor call_op(rf_trace *t, const step *s, const rf_tensor *values)
 {
     const rf_tensor a = s->num_in > 0 ? values[s->in[0]] : (rf_tensor){ 0 };
@@ -435,6 +457,7 @@ static rf_tensor call_op(rf_trace *t, const step *s, const rf_tensor *values)
     if (strcmp(s->name, "layer_norm") == 0 || strcmp(s->name, "rms_norm") == 0) return normalize(t, s, values);
     if (strcmp(s->name, "attention") == 0) return attend(t, s, values);
     if (strcmp(s->name, "rnn") == 0) return recur(t, s, values);
+    if (strcmp(s->name, "ctc_loss") == 0) return read_signs(t, s, values);
     if (strcmp(s->name, "group_norm") == 0) return normalize_groups(t, s, values);
     return call_other(t, s, a, b);
 }

@@ -137,6 +137,38 @@ class Gelu(torch.autograd.Function):
         return g * slope, None, None
 
 
+class Ctc(torch.autograd.Function):
+    """Losses of connectionist temporal classification by logarithms of probabilities. Each step
+    multiplies probabilities, which are positive, by one with an error; what a class has in the
+    labels at a step is a quotient of such sums. PyTorch's gradient is that by logits."""
+
+    @staticmethod
+    def forward(ctx, logs, labels, lengths, blank, zero_infinity, errors):
+        counts = (labels >= 0).long().cumprod(1).sum(1)
+        with torch.enable_grad():
+            leaf = logs.detach().requires_grad_()
+            losses = torch.nn.functional.ctc_loss(
+                leaf.transpose(0, 1), labels.clamp(min=0).long(), lengths.long(), counts, blank,
+                "none", zero_infinity)
+            by_logits, = torch.autograd.grad(losses.sum(), leaf)
+        plain = torch.nn.functional.ctc_loss(logs.transpose(0, 1), labels.clamp(min=0).long(),
+                                             lengths.long(), counts, blank, "none")
+        walked = torch.arange(logs.shape[1]) < lengths[:, None]
+        parts = torch.where(walked[..., None], logs.exp() - by_logits, 0)
+        if zero_infinity:
+            parts = torch.where(plain.isinf()[:, None, None], 0, parts)
+        ctx.errors, ctx.limit = errors, 8 * EDGE * math.sqrt(logs.shape[1])
+        ctx.save_for_backward(parts)
+        return errors.disturb(losses.detach(), ctx.limit + LOG_NEAR_ONE)
+
+    @staticmethod
+    def backward(ctx, g):
+        parts, = ctx.saved_tensors
+        if ctx.errors.generator is not None:
+            parts = parts + ctx.errors.within(torch.nan_to_num(parts.abs()) * ctx.limit)
+        return -parts * g[:, None, None], None, None, None, None, None
+
+
 class Rounded(torch.autograd.Function):
     """To a type of 16 bits and back, and so the gradient."""
 

@@ -52,8 +52,8 @@ def leaves_of(case):
 
 
 class Builder:
-    def __init__(self, rng, limit=MAX_ELEMENTS):
-        self.rng, self.limit = rng, limit
+    def __init__(self, rng, limit=MAX_ELEMENTS, alone=True):
+        self.rng, self.limit, self.alone = rng, limit, alone
         self.steps, self.values, self.read = [], [], set()
         self.narrow = set()  # values of 16 and 8 bits, which only a cast takes
 
@@ -166,6 +166,8 @@ class Builder:
         if self.rng.random() < 0.3:  # any base, whole exponents
             fits, shape = self.operand_like(a)
             b = self.leaf(shape, "integer", (0, 3))
+            if not self.alone:  # its gradient is NaN, which may or may not reach what drops it
+                b = self.force("stop_gradient", [b])
             return self.add("pow", [a, b])
         a = self.pick(lambda i: float(self.values[i].min()) > 0.01, None, kind="uniform",
                       between=(0.05, 3))
@@ -357,6 +359,20 @@ class Builder:
         return self.add(op, [x],
                         [self.rng.randint(0, 1), *factors]) if math.prod(self.shape(x)) * math.prod(
                             factors) < 20000 else None
+
+    def gen_resize(self, op):
+        x = self.image()
+        size = [self.rng.choice([1, 2, 3, 5, 8, 13]) for _ in range(2)]
+        return self.add(op, [x], [*size, *self.rng.choice(sorted(oracle.RESIZES))]
+                        ) if math.prod(self.shape(x)[::3] + size) < 20000 else None
+
+    def gen_blocks(self, op):
+        """Of images that blocks divide, which seldom are there."""
+        block = self.rng.choice([1, 2, 3])
+        shape = [self.rng.choice([1, 2, 3]) for _ in range(4)]
+        for axis in (1, 2) if op == "space_to_depth" else (3, 3):
+            shape[axis] *= block
+        return self.add(op, [self.leaf(shape)], [block, self.rng.randint(0, 1)])
 
     def gen_reshape(self, op):
         x = self.pick()
@@ -582,6 +598,16 @@ class Builder:
                            kind="probability", between=(0, 1))
         return self.add(op, [labels, x], [logits])
 
+    def gen_ctc(self, op):
+        """Empty and repeated labels, and more than so many steps can spell."""
+        n, room, steps, classes = [self.rng.choice(sizes) for sizes in (
+            [1, 2, 3, 4], [1, 2, 3, 5, 9, 33], [1, 3, 8, 21, 67, 300], [2, 3, 5, 6])]
+        operands = [self.leaf([n, room], "integer", (self.rng.choice([-1, 0]), classes - 2), "i32"),
+                    self.leaf([n, steps, classes], between=(-3, 3))]
+        if self.rng.random() < 0.5:
+            operands += [self.leaf([n], "integer", (1, steps), "i32")]
+        return self.add(op, operands, [classes - 1, 1])
+
     def gen_mean_squared_error(self, op):
         x = self.pick(lambda i: len(self.shape(i)) >= 1, self.dims(self.rng.randint(1, 3)))
         return self.add(op, [self.pick(lambda i: self.shape(i) == self.shape(x), self.shape(x)), x])
@@ -662,16 +688,17 @@ GENERATORS = {
     **{op: Builder.gen_unary for op in ("negative", "abs", "square", "exp", "log", "sqrt", "tanh",
                                         "sigmoid", "relu", "leaky_relu", "gelu", "activate",
                                         "rsqrt", "log1p", "expm1", "sin", "cos", "erf", "sign",
-                                        "floor", "round", "softplus", "silu", "hard_silu", "mish",
-                                        "elu", "selu",
+                                        "floor", "round", "softplus", "silu", "hard_silu",
+                                        "hard_sigmoid", "mish", "elu", "selu",
                                         "flatten", "softmax", "log_softmax", "argmax", "argmin",
                                         "cumsum", "global_avg_pool2d", "stop_gradient", "dropout")},
     "matmul": Builder.gen_matmul, "einsum": Builder.gen_einsum, "bias_add": Builder.gen_bias_add,
     "conv2d": Builder.gen_conv2d,
     "conv2d_transpose": Builder.gen_conv2d_transpose,
     "max_pool2d": Builder.gen_pool, "avg_pool2d": Builder.gen_pool,
-    "upsample2d": Builder.gen_upsample, "reshape": Builder.gen_reshape,
-    "transpose": Builder.gen_transpose,
+    "upsample2d": Builder.gen_upsample, "resize2d": Builder.gen_resize,
+    "depth_to_space": Builder.gen_blocks, "space_to_depth": Builder.gen_blocks,
+    "reshape": Builder.gen_reshape, "transpose": Builder.gen_transpose,
     "pad": Builder.gen_pad, "tile": Builder.gen_tile, "reverse": Builder.gen_reverse,
     "compare": Builder.gen_compare, "where": Builder.gen_where, "clip": Builder.gen_clip,
     "slice": Builder.gen_slice, "slice_update": Builder.gen_slice_update,
@@ -685,6 +712,7 @@ GENERATORS = {
     "one_hot": Builder.gen_one_hot,
     "sparse_categorical_crossentropy": Builder.gen_sparse,
     "categorical_crossentropy": Builder.gen_dense,
+    "ctc_loss": Builder.gen_ctc,
     "mean_squared_error": Builder.gen_mean_squared_error,
     "mean_absolute_error": Builder.gen_mean_absolute_error, "huber": Builder.gen_huber,
     "kl_divergence": Builder.gen_kl_divergence,
@@ -712,6 +740,21 @@ def add_loss(b):
     return total, chosen
 
 
+def passed_over(steps):
+    """Probabilities whose crossentropy the library computes from the logits: it refuses them as
+    targets."""
+    moving = ["reshape", "reshape_like", "expand_dims", "squeeze", "transpose", "slice",
+              "stop_gradient", "cast", "flatten", "activate", "softmax", "sigmoid"]
+    found = set()
+    for step in steps:
+        if step.get("op", "").endswith("crossentropy") and not step["numbers"][0]:
+            at = step["in"][1]
+            while steps[at].get("op") in moving:
+                found.add(at)
+                at = steps[at]["in"][0]
+    return found
+
+
 def finish(b):
     before = len(b.values)
     loss, chosen = add_loss(b)
@@ -719,6 +762,7 @@ def finish(b):
     inputs = [i for i in floats if "leaf" in b.steps[i]]
     inner = [i for i in floats if "op" in b.steps[i]]
     whole = [i for i in range(before) if b.is_whole(i) and "op" in b.steps[i]]
+    inner = sorted(set(inner) - passed_over(b.steps))
     targets = inputs + b.rng.sample(inner, min(len(inner), 2))
     results = chosen[:1] + b.rng.sample(whole, min(len(whole), 1)) + [loss]
     return {"steps": b.steps, "loss": loss, "targets": targets, "results": results}
@@ -733,7 +777,7 @@ def single(rng, op):
 
 def graph(rng):
     while True:
-        b = Builder(rng, 1 << 13)
+        b = Builder(rng, 1 << 13, alone=False)
         for _ in range(rng.randint(1, 2)):
             b.leaf(b.dims(rng.choice([1, 2, 2, 3, 4])))
         wanted, tries = rng.randint(5, 20), 0

@@ -6,7 +6,7 @@ import math
 import numpy
 import torch
 
-from error_model import (BF16, EXPLICIT, Edge, Errors, F16, F32, FACTOR, FromResult, Gelu, I32,
+from error_model import (BF16, Ctc, EXPLICIT, Edge, Errors, F16, F32, FACTOR, FromResult, Gelu, I32,
                          LOG_NEAR_ONE, NORMAL_CDF, Power, ROUNDED, ROUNDOFF, Rounded, SAMPLES, Sums,
                          TINY, U8, VALID)
 
@@ -128,6 +128,10 @@ def hard_silu(errors, operands, numbers):
     return operands[0] * clip(errors, [operands[0] + 3], [0, 6]) / 6
 
 
+def hard_sigmoid(errors, operands, numbers):
+    return clip(errors, [operands[0] + 3], [0, 6]) / 6
+
+
 def mish(errors, operands, numbers):
     return operands[0] * tanh(errors, [softplus(errors, operands, [])], [])
 
@@ -141,7 +145,7 @@ ACTIVATIONS = {0: unary(lambda x: x * 1), 1: unary(torch.relu),
                9: lambda errors, operands, numbers: elu(errors, operands, [1.0]),
                10: lambda errors, operands,
                numbers: 1.05070098 * elu(errors, operands, [1.67326324]), 11: softplus,
-               12: mish, 13: hard_silu}
+               12: mish, 13: hard_silu, 14: hard_sigmoid}
 
 
 def activate(errors, operands, numbers):
@@ -231,6 +235,46 @@ def upsample2d(errors, operands, numbers):
                    for axis in range(2))
     return Sums.apply(lambda x: torch.einsum("nhwc,hy,wx->nyxc", x, down, right), errors,
                       operands[0])
+
+
+# Method, coordinates and rounding of resize2d, as PyTorch calls them.
+RESIZES = {
+    (0, 2, 2): {"mode": "nearest"}, (0, 0, 1): {"mode": "nearest-exact"},
+    (1, 0, 0): {"mode": "bilinear", "align_corners": False},
+    (1, 1, 0): {"mode": "bilinear", "align_corners": True},
+    (2, 0, 0): {"mode": "bicubic", "align_corners": False},
+    (2, 1, 0): {"mode": "bicubic", "align_corners": True},
+}
+
+
+def resize2d(errors, operands, numbers):
+    """By what each pixel has in each result along either axis, as upsample2d()."""
+    mode = RESIZES[tuple(numbers[2:5])]
+    parts = [
+        torch.nn.functional.interpolate(torch.eye(n, dtype=torch.float64)[:, None, :, None],
+                                        size=(to, 1), **mode)[:, 0, :, 0]
+        for n, to in zip(operands[0].shape[1:3], numbers)
+    ]
+    parts = [torch.where(p.abs() < 1e-12, torch.zeros_like(p), p) for p in parts]
+    return Sums.apply(lambda x: torch.einsum("nhwc,hy,wx->nyxc", x, *parts), errors, operands[0])
+
+
+def depth_to_space(errors, operands, numbers):
+    """PyTorch has the one order; the other one is that of the channels' own."""
+    x, (block, outer) = operands[0].permute(0, 3, 1, 2), numbers
+    if not outer:
+        n, c, h, w = x.shape
+        x = x.reshape(n, block * block, -1, h, w).transpose(1, 2).reshape(n, c, h, w)
+    return torch.nn.functional.pixel_shuffle(x, block).permute(0, 2, 3, 1) * 1
+
+
+def space_to_depth(errors, operands, numbers):
+    block, outer = numbers
+    x = torch.nn.functional.pixel_unshuffle(operands[0].permute(0, 3, 1, 2), block)
+    if not outer:
+        n, c, h, w = x.shape
+        x = x.reshape(n, -1, block * block, h, w).transpose(1, 2).reshape(n, c, h, w)
+    return x.permute(0, 2, 3, 1) * 1
 
 
 def max_pool2d(errors, operands, numbers):
@@ -449,6 +493,13 @@ def sparse_categorical_crossentropy(errors, operands, numbers):
     return torch.where(known, losses, math.nan)
 
 
+def ctc_loss(errors, operands, numbers):
+    (labels, logits, *lengths), (blank, zero_infinity) = operands, numbers
+    steps = lengths[0] if lengths else torch.full(labels.shape[:1], logits.shape[1])
+    return Ctc.apply(log_softmax(errors, [logits], []), labels, steps, blank, bool(zero_infinity),
+                     errors)
+
+
 def mean_squared_error(errors, operands, numbers):
     labels, predictions = operands
     return add_up(errors, Edge.apply(predictions - labels, errors, 0.0) ** 2, [-1],
@@ -513,7 +564,9 @@ def attention(errors, operands, numbers):
     powers = exponential(errors, [torch.where(kept, scores - largest, torch.zeros_like(scores))],
                          []) * kept.double()
     total = add_up(errors, powers, [-1], True)
-    weights = powers / torch.where(total == 0, torch.ones_like(total), total)
+    total = torch.where(total == 0, torch.ones_like(total), total).expand(powers.shape)
+    # What a weight's gradient loses to the mean of its row is rounded apart from that gradient.
+    weights = powers / Edge.apply(total, errors, 0.0)
     return matmul(errors, [Edge.apply(weights, errors, 0.0), value], [0, 0])
 
 
@@ -627,12 +680,15 @@ OPS = {
     "floor": step(torch.floor),
     "round": step(torch.round), "softplus": softplus, "silu": lambda errors, operands,
     numbers: operands[0] * sigmoid(errors, operands, []),
-    "hard_silu": hard_silu, "mish": mish, "elu": elu, "selu": lambda errors, operands,
+    "hard_sigmoid": hard_sigmoid, "hard_silu": hard_silu, "mish": mish, "elu": elu,
+    "selu": lambda errors, operands,
     numbers: 1.05070098 * elu(errors, operands, [1.67326324]),
     "gelu": gelu, "activate": activate, "matmul": matmul, "einsum": einsum,
     "bias_add": broadcast(torch.add), "conv2d": conv2d, "conv2d_transpose": conv2d_transpose,
     "max_pool2d": max_pool2d, "avg_pool2d": avg_pool2d, "upsample2d": upsample2d,
+    "resize2d": resize2d, "depth_to_space": depth_to_space, "space_to_depth": space_to_depth,
     "global_avg_pool2d": lambda errors, operands, numbers: reduce_mean(errors, operands, [0, 1, 2]),
+    "ctc_loss": ctc_loss,
     "reshape": lambda errors, operands, numbers: operands[0].reshape(numbers) * 1,
     "flatten": unary(lambda x: x.reshape(x.shape[0], -1) * 1),
     "transpose": lambda errors, operands, numbers: operands[0].permute(numbers) * 1,

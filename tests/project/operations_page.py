@@ -87,10 +87,10 @@ def forms(root):
 
 def page(root):
     headers = root / "include/ringfire"
-    ops, train = (headers / "ops.h").read_text(), (headers / "train.h").read_text()
+    ops, ctc, train = [(headers / name).read_text() for name in ("ops.h", "ctc.h", "train.h")]
     rows, others = forms(root)
     text = HEAD + table("Operations of a step", functions(ops, "rf_tensor", "rf_trace *"))
-    text += table("Losses and models in a step", functions(train, "rf_tensor", "rf_trace *"))
+    text += table("Losses and models in a step", functions(ctc + train, "rf_tensor", "rf_trace *"))
     text += table("Layers", functions((headers / "layers.h").read_text(), "rf_result",
                                       "rf_layer **out"))
     text += ONNX + "\n| operation | ONNX |\n|---|---|\n" + "".join(

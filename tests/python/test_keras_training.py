@@ -167,9 +167,12 @@ class Losses(unittest.TestCase):
                 (losses.MeanSquaredError, labels, [0.04, 0.36]),
                 (losses.MeanAbsoluteError, labels, [0.2, 0.6]),
                 (losses.Huber, labels, [0.02, 0.18]),
-                (losses.KLDivergence, labels, crossentropy)):
+                (losses.KLDivergence, labels, crossentropy),
+                (losses.CTC, np.array([[1]], np.int32), [-np.log(0.8 * 0.4 + 0.8 * 0.6
+                                                                 + 0.2 * 0.6)])):
             with self.subTest(loss.__name__):
-                each = step_of(loss(reduction="none"), y, p).numpy()
+                each = step_of(loss(reduction="none"), y,
+                               p[None] if loss is losses.CTC else p).numpy()
                 np.testing.assert_allclose(each, wanted, rtol=1e-4, atol=1e-5)
         both = losses.MeanSquaredError(reduction="sum"), losses.MeanSquaredError()
         total, mean = step_of(lambda y, q: [loss(y, q) for loss in both], labels, p)

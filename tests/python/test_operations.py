@@ -22,6 +22,12 @@ def softmax(x, axis=-1):
     return e / e.sum(axis, keepdims=True)
 
 
+
+# Probabilities of four signs at three steps, and their logits.
+SIGNS = softmax(X.astype(np.float64))
+READ = X + 2
+
+
 def sigmoid(x):
     return 1 / (1 + np.exp(-x))
 
@@ -74,6 +80,7 @@ CASES = [
     (rf.nn.softplus, (X, ), softplus(X)),
     (rf.nn.silu, (X, ), X * sigmoid(X)),
     (rf.nn.hard_silu, (X, ), X * (X + 3).clip(0, 6) / 6),
+    (rf.nn.hard_sigmoid, (X, ), (X + 3).clip(0, 6) / 6),
     (rf.nn.mish, (X, ), X * np.tanh(softplus(X))),
     (rf.nn.elu, (X, ), np.where(X > 0, X, np.expm1(X))),
     (rf.nn.selu, (X, ), 1.05070098 * np.where(X > 0, X, 1.67326324 * np.expm1(X))),
@@ -140,6 +147,13 @@ CASES = [
     (rf.nn.max_pool2d, (IMAGE, ), IMAGE[:, 1::2, 1::2]),
     (rf.nn.avg_pool2d, (IMAGE, (2, 2)), IMAGE[:, ::2, ::2] + 2.5),
     (rf.nn.upsample2d, (IMAGE, ), np.repeat(np.repeat(IMAGE, 2, 1), 2, 2)),
+    (rf.nn.resize2d, (IMAGE, (2, 1), "nearest", "asymmetric", "down"), IMAGE[:, ::2, :1]),
+    (rf.nn.resize2d, (IMAGE, 2),
+     (IMAGE[:, ::2] + IMAGE[:, 1::2]).reshape(2, 2, 2, 2, 1).mean(3) / 2),
+    (rf.nn.depth_to_space, (IMAGE.reshape(2, 2, 2, 4), 2),
+     IMAGE.reshape(2, 2, 2, 2, 2).transpose(0, 1, 3, 2, 4).reshape(2, 4, 4, 1)),
+    (rf.nn.space_to_depth, (IMAGE, 2),
+     IMAGE.reshape(2, 2, 2, 2, 2).transpose(0, 1, 3, 2, 4).reshape(2, 2, 2, 4)),
     (rf.nn.layer_norm, (X, ROW, None, 0.5), (X - X.mean(1, keepdims=True)) /
      np.sqrt(X.var(1, keepdims=True) + 0.5) * ROW),
     (rf.nn.rms_norm, (X, None, 0.5), X / np.sqrt((X**2).mean(1, keepdims=True) + 0.5)),
@@ -151,6 +165,14 @@ CASES = [
         PROBABILITIES[range(3), CLASSES])),
     (rf.nn.sparse_softmax_cross_entropy_with_logits, (CLASSES, X), -np.log(
         PROBABILITIES[range(3), CLASSES])),
+    (rf.nn.ctc_loss, ([[1, 1, -1], [3, -1, -1]], np.stack([READ] * 2)), -np.log(
+        [SIGNS[0, 1] * SIGNS[1, 0] * SIGNS[2, 1],
+         (SIGNS[0, 0] * (SIGNS[1, 0] + SIGNS[1, 3]) + SIGNS[0, 3] * SIGNS[1, 3]) * SIGNS[2, 3]
+         + SIGNS[0, 3] * (SIGNS[1, 0] + SIGNS[1, 3]) * SIGNS[2, 0]
+         + SIGNS[0, 0] * SIGNS[1, 3] * SIGNS[2, 0]])),
+    (rf.nn.ctc_loss, ([[1, 2]], SIGNS[None], 0, False, np.array([1], np.int32),
+                      np.array([1], np.int32)), -np.log(SIGNS[:1, 1])),
+    (rf.nn.ctc_loss, ([[1, 1, 1]], SIGNS[None], 0, False, None, None, True), [0.0]),
 ]
 # Those whose result is no function of their arguments, or of a whole batch, or several arrays.
 ELSEWHERE = {
@@ -193,6 +215,19 @@ class Operations(unittest.TestCase):
             self.close(got, want)
         for got, want in zip(rf.split(X, (1, 3), 1), np.split(X, [1], 1)):
             self.close(got, want)
+
+    def test_ctc_decoders(self):
+        x = np.log([[[0.1, 0.6, 0.3], [0.7, 0.2, 0.1], [0.1, 0.5, 0.4], [0.3, 0.1, 0.6]]])
+        labels, scores = rf.nn.ctc_greedy_decoder(x)
+        self.assertEqual(labels.tolist(), [[1, 1, 2]])
+        np.testing.assert_allclose(scores, [np.log(0.6 * 0.7 * 0.5 * 0.6)], rtol=1e-5)
+        labels, scores = rf.nn.ctc_beam_search_decoder(np.exp(x), [1], top_paths=3,
+                                                       from_logits=False)
+        self.assertEqual(labels.tolist(), [[[1], [2], [-1]]])
+        np.testing.assert_allclose(scores, np.log([[0.6, 0.3, 0.1]]), rtol=1e-5)
+        self.assertEqual(rf.nn.edit_distance([[1, 2, -1], [3, 1, 1]], [[2, -1, 0], [3, 1, 2]]), 0.5)
+        with self.assertRaisesRegex(rf.InvalidArgumentError, "input_lengths are 2 numbers"):
+            rf.nn.ctc_greedy_decoder(x, [1, 2])
 
     def test_orthogonalize(self):
         made = rf.nn.orthogonalize(X).numpy()

@@ -88,6 +88,14 @@ static double hard_silu_slope(double x)
 {
     return x <= -3 ? 0 : x >= 3 ? 1 : x / 3 + 0.5;
 }
+static double hard_sigmoid_exact(double x)
+{
+    return fmin(fmax(x + 3, 0), 6) / 6;
+}
+static double hard_sigmoid_slope(double x)
+{
+    return x < -3 || x > 3 ? 0 : 1.0 / 6;
+}
 static double mish_exact(double x)
 {
     return x * tanh(softplus_exact(x));
@@ -102,6 +110,7 @@ static const function functions[] = {
     { "softplus", rf_softplus, softplus_exact, sigmoid, false },
     { "silu", rf_silu, silu_exact, silu_slope, false },
     { "hard_silu", rf_hard_silu, hard_silu_exact, hard_silu_slope, false },
+    { "hard_sigmoid", rf_hard_sigmoid, hard_sigmoid_exact, hard_sigmoid_slope, false },
     { "mish", rf_mish, mish_exact, mish_slope, false },
     { "elu", elu_of, elu_exact, elu_slope, false },
     { "selu", rf_selu, selu_exact, selu_slope, false },

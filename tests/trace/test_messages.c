@@ -50,6 +50,7 @@ typedef struct material {
     W(gelu, "i32", rf_gelu(t, m.whole, RF_GELU_ERF))                                                                   \
     W(softplus, "i32", rf_softplus(t, m.whole))                                                                        \
     W(silu, "i32", rf_silu(t, m.whole))                                                                                \
+    W(hard_sigmoid, "i32", rf_hard_sigmoid(t, m.whole))                                                                \
     W(hard_silu, "i32", rf_hard_silu(t, m.whole))                                                                      \
     W(mish, "i32", rf_mish(t, m.whole))                                                                                \
     W(elu, "i32", rf_elu(t, m.whole, 1))                                                                               \
@@ -80,6 +81,9 @@ typedef struct material {
     W(gather, "[2,4]", rf_gather(t, m.x, m.y, 0))                                                                      \
     W(gather_positions, "[2,4]", rf_gather_positions(t, m.x, m.y))                                                     \
     W(upsample2d, "[2,3]", rf_upsample2d(t, m.x, (const int32_t[]){ 2, 2 }, RF_INTERPOLATION_NEAREST))                 \
+    W(resize2d, "[2,3]", rf_resize2d(t, m.x, &(rf_resize2d_params){ .size = { 1, 1 } }))                               \
+    W(depth_to_space, "[2,3]", rf_depth_to_space(t, m.x, 2, RF_CHANNELS_INNER))                                        \
+    W(space_to_depth, "[2,3]", rf_space_to_depth(t, m.x, 2, RF_CHANNELS_INNER))                                        \
     W(reduce_sum, "[2,3]", rf_reduce_sum(t, m.x, (const int32_t[]){ 2 }, 1, RF_DROP_DIMS))                             \
     W(reduce_mean, "[2,3]", rf_reduce_mean(t, m.whole, NULL, 0, RF_DROP_DIMS))                                         \
     W(moments, "[2,3]", rf_moments(t, m.x, (const int32_t[]){ 2 }, 1, RF_DROP_DIMS, &parts[0], &parts[1]))             \

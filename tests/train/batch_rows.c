@@ -156,6 +156,7 @@ static rf_tensor layered(rf_trace *t, int which, rf_tensor x)
     UNARY(relu, 1)                                                                                                     \
     UNARY(softplus, 2)                                                                                                 \
     UNARY(silu, 2)                                                                                                     \
+    UNARY(hard_sigmoid, 1)                                                                                             \
     UNARY(hard_silu, 1)                                                                                                \
     UNARY(mish, 2)                                                                                                     \
     UNARY(selu, 1)                                                                                                     \
@@ -199,6 +200,10 @@ static rf_tensor layered(rf_trace *t, int which, rf_tensor x)
         rf_avg_pool2d(t, x[0], &(rf_pool2d_params){ .window = { 3, 2 }, .padding = RF_PADDING_SAME }))                 \
     ROW(rf_global_avg_pool2d, plain, "nhwc", "", 2, rf_global_avg_pool2d(t, x[0]))                                     \
     ROW(rf_upsample2d, plain, "nhwc", "", 2, rf_upsample2d(t, x[0], NULL, RF_INTERPOLATION_BILINEAR))                  \
+    ROW(rf_resize2d, plain, "nhwc", "hw", 1,                                                                           \
+        rf_resize2d(t, x[0], &(rf_resize2d_params){ .size = { 3, 7 }, .method = RF_RESIZE_BICUBIC }))                  \
+    ROW(rf_depth_to_space, plain, "nhwk", "k", 2, rf_depth_to_space(t, x[0], 2, RF_CHANNELS_OUTER))                    \
+    ROW(rf_space_to_depth, plain, "nhxc", "hx", 2, rf_space_to_depth(t, x[0], 2, RF_CHANNELS_INNER))                   \
     ROW(rf_rnn, gru, "nsg,ug", "ug", 1, sequence_of(t, x, RF_RNN_GRU, false, false))                                   \
     ROW(rf_rnn, backwards, "nsg,ug,nu", "ug", 1, sequence_of(t, x, RF_RNN_GRU, true, true))                            \
     ROW(rf_rnn, simple, "nsu,uu,nu", "u", 1, sequence_of(t, x, RF_RNN_SIMPLE, false, true))                            \
@@ -299,6 +304,11 @@ static rf_tensor layered(rf_trace *t, int which, rf_tensor x)
     ROW(rf_mean_absolute_error, plain, "abc,abc", "", 1, rf_mean_absolute_error(t, x[0], x[1]))                        \
     ROW(rf_huber, plain, "abc,abc", "", 1, rf_huber(t, x[0], x[1], 0.5f))                                              \
     ROW(rf_kl_divergence, plain, "+abc,+abc", "", 2, rf_kl_divergence(t, x[0], x[1]))                                  \
+    ROW(rf_ctc_loss, plain, "#as,atc", "", 1, rf_ctc_loss(t, x[0], x[1], RF_LOGITS, &(rf_ctc_params){ .blank = 2 }))   \
+    ROW(rf_ctc_loss, lengths, "#as,+atc,#a", "", 1,                                                                    \
+        rf_ctc_loss(t, x[0], x[1], RF_PROBABILITIES,                                                                   \
+                    &(rf_ctc_params){ .blank = 2, .zero_infinity = true, .input_lengths = x[2],                        \
+                                      .label_lengths = x[2] }))                                                        \
     ROW(loss, smoothed, "+abc,abc", "", 1,                                                                             \
         loss_of(t,                                                                                                     \
                 (rf_loss){ .kind = RF_LOSS_CATEGORICAL_CROSSENTROPY, .from_logits = true, .label_smoothing = 0.1f },   \

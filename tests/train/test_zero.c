@@ -163,12 +163,20 @@ static rf_tensor trace_attention(rf_trace *t, rf_tensor x, float scale)
     return rf_attention(t, query, keys, keys, &(rf_attention_params){ .scale = scale });
 }
 
+/* The first of four columns between two, a quarter in front of the first one. */
+static rf_tensor trace_resize(rf_trace *t, rf_tensor x, float cubic)
+{
+    const rf_resize2d_params params = { .size = { 1, 4 }, .method = RF_RESIZE_BICUBIC, .cubic = cubic };
+    return rf_resize2d(t, rf_reshape(t, x, RF_SHAPE(-1, 1, 2, 1)), &params);
+}
+
 static const double tanh_1 = 0.76159415595576489;
 static const traced_setting operations[] = {
     { "rf_layer_norm(epsilon)", trace_layer_norm, 1e-4 / 0.031622934718, 1 },
     { "rf_rms_norm(epsilon)", trace_rms_norm, 1e-4 / 0.001004987562, 1 },
     { "rf_group_norm(epsilon)", trace_group_norm, 1e-4 / 0.031622934718, 1 },
     { "rf_attention_params.scale", trace_attention, tanh_1, 0 },
+    { "rf_resize2d_params.cubic", trace_resize, 1.2109375e-4, 1e-4 },
 };
 enum { NUM_OPERATIONS = sizeof(operations) / sizeof(operations[0]) };
 
@@ -484,6 +492,14 @@ static rf_result trace_softcap(rf_trace *t, const rf_tensor *in, rf_tensor *out,
     return rf_trace_status(t);
 }
 
+static rf_result trace_scale(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *user)
+{
+    (void)out, (void)user;
+    const rf_tensor images = rf_reshape(t, in[0], RF_SHAPE(-1, 1, 2, 1));
+    (void)rf_resize2d(t, images, &(rf_resize2d_params){ .size = { 1, 4 }, .scale = { 0, RF_ZERO } });
+    return rf_trace_status(t);
+}
+
 static void optimizers_refuse_zero(void **state)
 {
     (void)state;
@@ -547,6 +563,7 @@ static void others_refuse_zero(rf_strategy *strategy)
     REFUSED("rf_multi_head_attention_params.softcap", rf_layer_multi_head_attention(&capped, &layer));
     REFUSED("rf_multi_head_attention_params.query_key_norm", rf_layer_multi_head_attention(&normed, &layer));
     REFUSED("rf_attention_params.softcap", run_step(strategy, trace_softcap));
+    REFUSED("rf_resize2d_params.scale", run_step(strategy, trace_scale));
     REFUSED("rf_huber(delta)", run_step(strategy, trace_huber));
     REFUSED("rf_loss.delta", rf_loss_check(&huber, "a loss"));
     REFUSED(

@@ -448,6 +448,38 @@ def upsample2d(x: TensorLike, factor: Pair = 2, interpolation: str = "nearest") 
                           enum("rf_interpolation", interpolation)))
 
 
+@operation
+def resize2d(x: TensorLike, size: Pair, method: str = "bilinear", coordinates: str = "half_pixel",
+             rounding: str = "half_down", cubic: float = 0.0, skip_outside: bool = False) -> Tensor:
+    """Images of another size, "nearest", "bilinear" or "bicubic"; nothing is smoothed where they
+    become smaller. `coordinates` are "half_pixel", "align_corners" or "asymmetric", `rounding` of
+    the nearest pixel "half_down", "half_up", "down" or "up"."""
+    t = trace_of("resize2d", x)
+    settings = params("rf_resize2d_params", t.kept, size=_pair(size),
+                      method=enum("rf_resize_method", method),
+                      coordinates=enum("rf_resize_coordinates", coordinates),
+                      rounding=enum("rf_resize_rounding", rounding), cubic=cubic,
+                      skip_outside=skip_outside)
+    return t.made(lib.rf_resize2d(t.pointer, t.take(x, "x"), settings))
+
+
+@operation
+def depth_to_space(x: TensorLike, block_size: int, order: str = "inner") -> Tensor:
+    """[n, h, w, c * block * block] -> [n, h * block, w * block, c]; the channels of a pixel are the
+    "inner" ones, as in TensorFlow, or the "outer" ones, as in PyTorch's PixelShuffle."""
+    t = trace_of("depth_to_space", x)
+    return t.made(
+        lib.rf_depth_to_space(t.pointer, t.take(x, "x"), block_size, enum("rf_block_order", order)))
+
+
+@operation
+def space_to_depth(x: TensorLike, block_size: int, order: str = "inner") -> Tensor:
+    """The reverse of depth_to_space()."""
+    t = trace_of("space_to_depth", x)
+    return t.made(
+        lib.rf_space_to_depth(t.pointer, t.take(x, "x"), block_size, enum("rf_block_order", order)))
+
+
 # ---- normalization and attention ----
 
 
@@ -518,6 +550,22 @@ def sparse_softmax_cross_entropy_with_logits(labels: TensorLike, logits: TensorL
     return t.made(
         lib.rf_sparse_categorical_crossentropy(t.pointer, t.take(labels, "labels"),
                                                t.take(logits, "logits"), lib.RF_LOGITS))
+
+
+@operation
+def ctc_loss(labels: TensorLike, predictions: TensorLike, blank: int = 0, from_logits: bool = True,
+             input_lengths: Optional[TensorLike] = None,
+             label_lengths: Optional[TensorLike] = None, zero_infinity: bool = False) -> Tensor:
+    """Losses [n] of connectionist temporal classification: labels i32 [n, s], of which a negative
+    one ends those of its example, and predictions [n, steps, classes]. Labels that cannot be spelt
+    have an infinite loss, or 0 with `zero_infinity`."""
+    t = trace_of("ctc_loss", labels, predictions)
+    settings = params("rf_ctc_params", t.kept, blank=blank, zero_infinity=zero_infinity,
+                      input_lengths=optional(t, input_lengths, "input_lengths"),
+                      label_lengths=optional(t, label_lengths, "label_lengths"))
+    return t.made(lib.rf_ctc_loss(t.pointer, t.take(labels, "labels"),
+                                  t.take(predictions, "predictions"),
+                                  lib.RF_LOGITS if from_logits else lib.RF_PROBABILITIES, settings))
 
 
 @operation

@@ -32,6 +32,9 @@ static bool check_label(rf_trace *t, const rf_compiled *c, uint32_t output, rf_t
     rf_shape same = p.shape, shorter = p.shape;
     if (classes && same.rank >= 1) same.dim[same.rank - 1] = 1;
     if (shorter.rank >= 1) shorter.rank--;
+    if (c->losses[output].kind == RF_LOSS_CTC && l.shape.rank == 2 && p.shape.rank == 3 &&
+        l.shape.dim[0] == p.shape.dim[0])
+        return true;
     if (rf_shape_equal(l.shape, same) || ((classes || one) && rf_shape_equal(l.shape, shorter))) return true;
     (void)rf_trace_fail(t, RF_ERROR_INVALID_ARGUMENT,
                         "the label of output '%s' is %s %s, which %s does not take with predictions %s",

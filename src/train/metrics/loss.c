@@ -4,6 +4,8 @@
 
 #include <math.h>
 
+#include <ringfire/ctc.h>
+
 #include "base/error.h"
 #include "base/params.h"
 #include "base/platform.h"
@@ -18,18 +20,19 @@ const char *const rf_loss_kind_names[RF_LOSS_KINDS] = {
     [RF_LOSS_MEAN_ABSOLUTE_ERROR] = "mean_absolute_error",
     [RF_LOSS_HUBER] = "huber",
     [RF_LOSS_KL_DIVERGENCE] = "kl_divergence",
+    [RF_LOSS_CTC] = "ctc",
 };
 
 static bool is_crossentropy(const rf_loss *loss)
 {
     return loss->kind == RF_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY || loss->kind == RF_LOSS_CATEGORICAL_CROSSENTROPY ||
-           loss->kind == RF_LOSS_BINARY_CROSSENTROPY;
+           loss->kind == RF_LOSS_BINARY_CROSSENTROPY || loss->kind == RF_LOSS_CTC;
 }
 
 rf_result rf_loss_check(const rf_loss *loss, const char *function)
 {
     RF_TRY(RF_PARAMS_CHECK(rf_loss, loss));
-    RF_REQUIRE((int)loss->kind >= RF_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY && (int)loss->kind <= RF_LOSS_KL_DIVERGENCE,
+    RF_REQUIRE((int)loss->kind >= RF_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY && (int)loss->kind < RF_LOSS_KINDS,
                "%s: loss.kind %d does not exist", function, (int)loss->kind);
     RF_REQUIRE((int)loss->reduction >= RF_REDUCTION_AUTO &&
                    (int)loss->reduction <= RF_REDUCTION_MEAN_WITH_SAMPLE_WEIGHT,
@@ -227,6 +230,8 @@ rf_tensor rf_loss_per_example(rf_trace *t, const rf_loss *loss, rf_tensor labels
         return rf_mean_absolute_error(t, rf_regression_labels(t, labels, predictions), predictions);
     case RF_LOSS_HUBER: return rf_huber(t, rf_regression_labels(t, labels, predictions), predictions, loss->delta);
     case RF_LOSS_KL_DIVERGENCE: return rf_kl_divergence(t, rf_regression_labels(t, labels, predictions), predictions);
+    case RF_LOSS_CTC:
+        return rf_ctc_loss(t, rf_cast(t, labels, RF_I32), predictions, form, &(rf_ctc_params){ .zero_infinity = true });
     }
     return RF_NO_TENSOR;
 }

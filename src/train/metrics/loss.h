@@ -4,7 +4,7 @@
 
 #include <ringfire/train.h>
 
-enum { RF_LOSS_KINDS = RF_LOSS_KL_DIVERGENCE + 1 };
+enum { RF_LOSS_KINDS = RF_LOSS_CTC + 1 };
 /* By kind: what files and messages call it. */
 extern const char *const rf_loss_kind_names[RF_LOSS_KINDS];
 /* RF_ERROR_INVALID_ARGUMENT naming the field; `function` is for the message. */

@@ -159,6 +159,17 @@ class KLDivergence(Loss):
     _kind = "kl_divergence"
 
 
+class CTC(Loss):
+    """Connectionist temporal classification: labels [n, s], filled up with -1, of predictions [n,
+    steps, classes], whose class 0 is the blank."""
+
+    _kind = "ctc"
+
+    def __init__(self, from_logits: bool = False, reduction: str = Reduction.AUTO,
+                 name: Optional[str] = None) -> None:
+        super().__init__(reduction, name)
+
+
 LossLike = Union[str, Loss, Callable[[Any, Any], Any]]
 
 _by_name: Dict[str, Type[Loss]] = {kind._kind: kind for kind in Loss.__subclasses__()}
@@ -200,3 +211,4 @@ mean_squared_error = _function(MeanSquaredError)
 mean_absolute_error = _function(MeanAbsoluteError)
 huber = _function(Huber)
 kl_divergence = _function(KLDivergence)
+ctc = _function(CTC)

@@ -44,12 +44,13 @@ static rf_result cast_gradient(rf_grad_context *ctx)
     return cast_behind_view(ctx->graph, ctx->dout[0], from, &ctx->din[0]);
 }
 
-/* The gradient of gather adds up what it is given, in whatever type, in f32. */
+/* The gradient of gather adds up what it is given, in whatever type, in f32. A cast that rounds stays. */
 static bool cast_absorb(const rf_graph *graph, rf_node producer, rf_node consumer, rf_fused *fused)
 {
     const rf_node_info *c = &graph->nodes.items[producer], *g = &graph->nodes.items[consumer];
     if (g->op != &rf_op_gather_grad || g->in[0] != c->out[0] || g->in[2] == c->out[0]) return false;
     if (!rf_dtype_is_float(rf_graph_desc(graph, c->in[0])->dtype)) return false;
+    if (rf_graph_desc(graph, c->out[0])->dtype != RF_F32) return false;
     *fused = (rf_fused){ .op = g->op, .n_in = 3, .in = { c->in[0], g->in[1], g->in[2] } };
     memcpy(fused->attr, g->attr, sizeof(rf_gather_attr));
     return true;
