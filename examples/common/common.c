@@ -429,6 +429,7 @@ int example_add_callbacks(const example_options *options, rf_callback **callback
 {
     if (options->checkpoint_dir) {
         const rf_backup_params params = { .directory = options->checkpoint_dir,
+                                          .save_every_batches = options->save_every,
                                           .keep = true,
                                           .save.sharded = options->sharded_checkpoints };
         TRY(rf_callback_backup_and_restore(&params, &callbacks[*count]));

@@ -39,6 +39,7 @@ typedef struct example_options {
     const char *logdir;         /* for TensorBoard's event files; NULL: none */
     const char *checkpoint_dir; /* NULL: none */
     bool sharded_checkpoints;   /* every worker writes its part of them */
+    uint64_t save_every;        /* batches, after which example_add_callbacks() makes one; 0: after each epoch */
     example_strategy strategy;
     bool balance;               /* shares follow the measured speed */
     rf_compression compression; /* of gradients between workers */

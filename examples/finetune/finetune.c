@@ -11,6 +11,7 @@ enum { MAX_FILES = 64, MAX_PROMPTS = 16, MAX_CALLBACKS = 4, MAX_BORDERS = 16, DE
 typedef struct settings {
     const char *directory, *out, *data[MAX_FILES], *held_out[MAX_FILES], *end_token, *prompts[MAX_PROMPTS];
     uint32_t num_data, num_held_out, num_prompts, length;
+    uint64_t save_every;
     language_settings text;
 } settings;
 
@@ -29,7 +30,7 @@ typedef struct app {
 
 /* ---- options ---- */
 
-enum { OPTION_DATA = 256, OPTION_HELD_OUT, OPTION_OUT, OPTION_LENGTH, OPTION_END, OPTION_GENERATE };
+enum { OPTION_DATA = 256, OPTION_HELD_OUT, OPTION_OUT, OPTION_LENGTH, OPTION_END, OPTION_SAVE, OPTION_GENERATE };
 
 static const struct argp_option own_options[] = {
     { "data", OPTION_DATA, "FILE", 0,
@@ -38,6 +39,7 @@ static const struct argp_option own_options[] = {
     { "out", OPTION_OUT, "DIR", 0, "Write the trained model there, as the directory that it comes from", 1 },
     { "length", OPTION_LENGTH, "N", 0, "Tokens of a chat, at most; the rest is cut off (default: 256)", 1 },
     { "end-token", OPTION_END, "TOKEN", 0, "What ends a completion or a text, such as \"</s>\"", 1 },
+    { "save-every", OPTION_SAVE, "N", 0, "Make a checkpoint after N batches (default: after each epoch)", 1 },
     { "generate", OPTION_GENERATE, "TEXT", 0, "Let the trained model answer this; may be given again", 1 },
     { 0 },
 };
@@ -58,6 +60,7 @@ static error_t parse_own(int key, char *value, struct argp_state *state)
     case OPTION_OUT: s->out = value; return 0;
     case OPTION_LENGTH: s->length = (uint32_t)example_parse_count(state, value, 1u << 20); return 0;
     case OPTION_END: s->end_token = value; return 0;
+    case OPTION_SAVE: s->save_every = example_parse_count(state, value, UINT32_MAX); return 0;
     case OPTION_GENERATE: add(state, s->prompts, &s->num_prompts, MAX_PROMPTS, value); return 0;
     case ARGP_KEY_ARG:
         if (s->directory) argp_error(state, "'%s': one directory is enough", value);
@@ -151,11 +154,9 @@ static rf_result end_epoch(void *user, rf_fit_state *state, const rf_logs *logs)
 static int create_callbacks(app *a)
 {
     const rf_callback_fns fns = { .on_epoch_begin = begin_epoch, .on_batch_end = end_batch, .on_epoch_end = end_epoch };
-    /* A line that says what an epoch did comes when its checkpoint is there. */
-    if (example_add_callbacks(a->options, a->callbacks, &a->num_callbacks) < 0) return -1;
     TRY(rf_callback_create(&fns, a, &a->callbacks[a->num_callbacks]));
     a->num_callbacks++;
-    return 0;
+    return example_add_callbacks(a->options, a->callbacks, &a->num_callbacks);
 }
 
 static int compile(app *a)
@@ -227,6 +228,7 @@ int main(int argc, char **argv)
     example_parse_with(argc, argv, "Trains a language model of the Hugging Face hub on chats.", "debsrlcPBm", &options,
                        &own_parser, &own);
     own.text.seed = options.seed;
+    options.save_every = own.save_every;
     app a = { .options = &options, .settings = &own };
     const int result = run(&a);
     destroy(&a);

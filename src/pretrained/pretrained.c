@@ -239,7 +239,7 @@ static rf_result open_model(rf_pretrained *p, rf_strategy *strategy, rf_pretrain
     return chief ? rf_weights_bind(&p->weights, p->model) : RF_OK;
 }
 
-/* What the chief's file says of texts, on all workers. */
+/* Makes known to all workers how the chief's file says that texts are generated. */
 static rf_result open_generation(rf_pretrained *p, rf_strategy *strategy, const rf_pretrained_config *config)
 {
     char *text = NULL, *path = rf_path_in(p->path, RF_PRETRAINED_GENERATION);

@@ -34,7 +34,7 @@ static rf_result find_tokens(const json_t *root, json_t *variables)
     return RF_OK;
 }
 
-/* Of several templates the one that is called "default". */
+/* A single template, or of several the one that is called "default". */
 static json_t *choose_template(const json_t *value)
 {
     for (size_t i = 0; i < json_array_size(value); i++) {

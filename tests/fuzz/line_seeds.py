@@ -39,9 +39,12 @@ def chat_templates():
         chat = templates.CHATS[i % len(templates.CHATS)]
         yield ("chat_template", name.replace(" ", "_"), text.encode() + b"\0" + json.dumps(
             chat).encode())
-    few = ("{%- macro f(a, b=1) %}{{ a ~ b }}{% endmacro -%}\n{{ f(b=[1, 2.5][::-1], a={'k': -n[1]}) }}",
-           "{% for a, b in n[3].items() if a != 'x' %}{{ loop.index0 }}{% break %}{% else %}{% endfor %}",
-           "{% set x %}{{ 'a\\u00e9' * 3 }}{% endset %}{{ x | replace('a', '') | indent(2) | tojson }}")
+    few = ("{%- macro f(a, b=1) %}{{ a ~ b }}{% endmacro -%}\n"
+           "{{ f(b=[1, 2.5][::-1], a={'k': -n[1]}) }}",
+           "{% for a, b in n[3].items() if a != 'x' %}{{ loop.index0 }}{% break %}"
+           "{% else %}{% endfor %}",
+           "{% set x %}{{ 'a\\u00e9' * 3 }}{% endset %}"
+           "{{ x | replace('a', '') | indent(2) | tojson }}")
     for i, text in enumerate(few):
         yield ("chat_template", "few_%d" % i, text.encode())
 

@@ -79,8 +79,10 @@ TESTS = ["defined", "undefined", "none", "string", "mapping", "iterable", "numbe
          "divisibleby 2", "float"]
 METHODS = ["strip()", "lstrip()", "rstrip()", "split(',')", "split()", "startswith('a')",
            "endswith('c\\n')", "upper()", "strip('\\n')", "split('</think>')[-1]", "items() | list",
-           "get('role')", "get('z', 'q')", "keys() | list", "replace('a', 'o')", "find('b')", "title()",
-           "split(',', 1)", "count('a')", "lower()", "capitalize()", "values() | list", "split(' ', 0)",
+           "get('role')", "get('z', 'q')", "keys() | list", "replace('a', 'o')", "find('b')",
+           "title()",
+           "split(',', 1)", "count('a')", "lower()", "capitalize()", "values() | list",
+           "split(' ', 0)",
            "split(None, 1)"]
 OPERATORS = ["+", "-", "*", "/", "//", "%", "~", "==", "!=", "<", ">", "<=", ">=", "in", "not in",
              "and", "or"]

@@ -67,7 +67,8 @@ LLAMA_3 = """\
 {%- endif %}
 {%- for message in messages %}
     {%- if not (message.role == 'ipython' or message.role == 'tool' or 'tool_calls' in message) %}
-        {{- '<|start_header_id|>' + message['role'] + '<|end_header_id|>\\n\\n' + message['content'] | trim + '<|eot_id|>' }}
+        {{- '<|start_header_id|>' + message['role'] + '<|end_header_id|>\\n\\n'
+            + message['content'] | trim + '<|eot_id|>' }}
     {%- elif 'tool_calls' in message %}
         {%- if not message.tool_calls|length == 1 %}
             {{- raise_exception("One call at a time!") }}
@@ -81,7 +82,8 @@ LLAMA_3 = """\
         {{- "<|eot_id|>" }}
     {%- elif message.role == "tool" or message.role == "ipython" %}
         {{- "<|start_header_id|>ipython<|end_header_id|>\\n\\n" }}
-        {%- if message.content is mapping or (message.content is iterable and message.content is not string) %}
+        {%- if message.content is mapping or (message.content is iterable
+                                              and message.content is not string) %}
             {{- message.content | tojson }}
         {%- else %}
             {{- message.content }}
@@ -108,7 +110,8 @@ MISTRAL = """\
 {%- set ns = namespace() %}
 {%- set ns.index = 0 %}
 {%- for message in rest %}
-    {%- if not (message.role == "tool" or message.role == "tool_results" or (message.tool_calls is defined and message.tool_calls is not none)) %}
+    {%- if not (message.role == "tool" or message.role == "tool_results"
+                or (message.tool_calls is defined and message.tool_calls is not none)) %}
         {%- if (message["role"] == "user") != (ns.index % 2 == 0) %}
             {{- raise_exception("After the system message, roles take turns") }}
         {%- endif %}
@@ -167,7 +170,8 @@ MISTRAL = """\
             {%- set content = message.content %}
         {%- endif %}
         {{- '[TOOL_RESULTS] {"content": ' + content|string + ", " }}
-        {{- '"call_id": "' + message.tool_call_id|default("000000000", true) + '"}[/TOOL_RESULTS]' }}
+        {{- '"call_id": "' + message.tool_call_id|default("000000000", true)
+            + '"}[/TOOL_RESULTS]' }}
     {%- else %}
         {{- raise_exception("Only user, assistant and tool messages!") }}
     {%- endif %}
@@ -202,7 +206,8 @@ QWEN_25 = """\
     {%- endif %}
 {%- endif %}
 {%- for message in messages %}
-    {%- if (message.role == "user") or (message.role == "system" and not loop.first) or (message.role == "assistant" and not message.tool_calls) %}
+    {%- if (message.role == "user") or (message.role == "system" and not loop.first)
+            or (message.role == "assistant" and not message.tool_calls) %}
         {{- '<|im_start|>' + message.role + '\\n' + message.content + '<|im_end|>' + '\\n' }}
     {%- elif message.role == "assistant" %}
         {{- '<|im_start|>' + message.role }}
@@ -244,7 +249,9 @@ QWEN_3 = """\
 {%- set ns = namespace(searching=true, last_query=messages|length - 1) %}
 {%- for message in messages[::-1] %}
     {%- set index = (messages|length - 1) - loop.index0 %}
-    {%- if ns.searching and message.role == "user" and message.content is string and not(message.content.startswith('<tool_response>') and message.content.endswith('</tool_response>')) %}
+    {%- if ns.searching and message.role == "user" and message.content is string
+            and not(message.content.startswith('<tool_response>')
+                    and message.content.endswith('</tool_response>')) %}
         {%- set ns.searching = false %}
         {%- set ns.last_query = index %}
     {%- endif %}
@@ -263,13 +270,15 @@ QWEN_3 = """\
             {%- set thought = message.reasoning_content %}
         {%- else %}
             {%- if '</think>' in content %}
-                {%- set thought = content.split('</think>')[0].rstrip('\\n').split('<think>')[-1].lstrip('\\n') %}
+                {%- set thought = content.split('</think>')[0].rstrip('\\n').split(
+                    '<think>')[-1].lstrip('\\n') %}
                 {%- set content = content.split('</think>')[-1].lstrip('\\n') %}
             {%- endif %}
         {%- endif %}
         {%- if loop.index0 > ns.last_query %}
             {%- if loop.last or (not loop.last and thought) %}
-                {{- '<|im_start|>' + message.role + '\\n<think>\\n' + thought.strip('\\n') + '\\n</think>\\n\\n' + content.lstrip('\\n') }}
+                {{- '<|im_start|>' + message.role + '\\n<think>\\n'
+                    + thought.strip('\\n') + '\\n</think>\\n\\n' + content.lstrip('\\n') }}
             {%- else %}
                 {{- '<|im_start|>' + message.role + '\\n' + content }}
             {%- endif %}
@@ -297,7 +306,8 @@ QWEN_3 = """\
         {%- endif %}
         {{- '<|im_end|>\\n' }}
     {%- elif message.role == "tool" %}
-        {{- '<|im_start|>user\\n<tool_response>\\n' + content + '\\n</tool_response><|im_end|>\\n' }}
+        {{- '<|im_start|>user\\n<tool_response>\\n' + content
+            + '\\n</tool_response><|im_end|>\\n' }}
     {%- endif %}
 {%- endfor %}
 {%- if add_generation_prompt %}
@@ -309,7 +319,8 @@ QWEN_3 = """\
 """
 
 GEMMA_2 = """\
-{{ bos_token }}{% if messages[0]['role'] == 'system' %}{{ raise_exception('There is no system role') }}\
+{{ bos_token }}{% if messages[0]['role'] == 'system' %}\
+{{ raise_exception('There is no system role') }}\
 {% endif %}{% for message in messages %}\
 {% if (message['role'] == 'user') != (loop.index0 % 2 == 0) %}\
 {{ raise_exception('Roles take turns: user, assistant, user, ...') }}{% endif %}\
@@ -344,7 +355,8 @@ MARKED = """\
 {% endmacro %}
 {%- for message in messages -%}
 {{ turn(message.role) }}
-{%- if message.role == "assistant" %}{% generation %}{{ message.content }}<|im_end|>{% endgeneration %}
+{%- if message.role == "assistant" -%}
+{% generation %}{{ message.content }}<|im_end|>{% endgeneration %}
 {% else %}{{ message.content }}<|im_end|>
 {% endif %}
 {%- endfor %}

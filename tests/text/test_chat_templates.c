@@ -127,7 +127,7 @@ static const struct {
     /* Something stands behind all. */
     { "{% for m in messages %}{{ m.content }}{% endfor %}{% if not add_generation_prompt %}</s>{% endif %}", FOUR, 0,
       "u[ a ]v[b</s>]" },
-    /* What is learned is marked. */
+    /* A tag marks what is learned. */
     { "{% for m in messages %}{{ m.role }}{% generation %}{{ m.content }}{% endgeneration %}{% endfor %}", FOUR, 0,
       "user[u]assistant[ a ]user[v]assistant[b]" },
 };

@@ -75,7 +75,7 @@ TEST(whole_characters)
     assert_string_equal(h.text, text);
     assert_int_equal(h.pieces, 7); /* 0xff waits for the space */
     assert_int_equal(h.tokens, strlen(text));
-    /* What is cut off comes at the end. */
+    /* A part of a character comes at the end. */
     assert_string_equal(stream_text(t, "x\xf0\x9f", NULL, 0).text, "x\xf0\x9f");
     rf_tokenizer_destroy(&t);
 }

@@ -338,8 +338,9 @@ def chats(filenames: Paths, render: Union[None, Render, ChatTemplate] = None,
     """Examples for language models, in JSON Lines files: (tokens i32 [n], labels i32 [n]).
 
     ``render`` gets the list "messages" of a chat, and gives pairs of tokens and of whether they are
-    to be learned; or it is the template of a model, of which the answers are learned. ``tokenizer`` is for lines with "prompt" and "completion", or with "text". Labels
-    are the tokens that follow, and -100 where they are not to be learned.
+    to be learned; or it is the template of a model, of which the answers are learned.
+    ``tokenizer`` is for lines with "prompt" and "completion", or with "text". Labels are the tokens
+    that follow, and -100 where they are not to be learned.
     """
     files = Strings(paths_of(filenames))
     template = render if isinstance(render, ChatTemplate) else None

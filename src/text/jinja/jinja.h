@@ -136,7 +136,7 @@ rf_result rf_jinja_equal(rf_jinja_run *run, const rf_jinja_value *a, const rf_ji
 /* -1, 0, 1; fails for what has no order. */
 rf_result rf_jinja_compare(rf_jinja_run *run, const rf_jinja_value *a, const rf_jinja_value *b, int *out);
 rf_result rf_jinja_contains(rf_jinja_run *run, const rf_jinja_value *whole, const rf_jinja_value *part, bool *out);
-/* What a loop goes through, as a list: items, members' names, characters; none of an undefined value. */
+/* Lists what a loop goes through: items, members' names, characters; none of an undefined value. */
 rf_result rf_jinja_iterate(rf_jinja_run *run, const rf_jinja_value *value, rf_jinja_value *out);
 /* How many items, members or characters. */
 rf_result rf_jinja_length(rf_jinja_run *run, const rf_jinja_value *value, int64_t *out);

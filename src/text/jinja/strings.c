@@ -154,7 +154,7 @@ rf_result rf_jinja_write(rf_jinja_run *run, const rf_jinja_value *value, rf_text
     return rf_text_bytes_append(out, value->is.string.bytes, value->is.string.size);
 }
 
-/* What is written counts as memory of the run. */
+/* Ends a text that was written: it counts as memory of the run. */
 static rf_result keep_text(rf_jinja_run *run, rf_result r, rf_text_bytes *text, rf_jinja_value *out)
 {
     if (r >= 0) r = rf_jinja_copy(run, text->bytes, text->size, out);

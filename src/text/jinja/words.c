@@ -46,7 +46,7 @@ static size_t find_tag(const rf_jinja_words *w)
     return w->size;
 }
 
-/* What the tag at `tag` leaves of the text before it. */
+/* Where the text ends that the tag at `tag` leaves before it. */
 static size_t strip_before(const rf_jinja_words *w, size_t begin, size_t tag)
 {
     const char kind = tag < w->size ? w->text[tag + 1] : '{', sign = tag + 2 < w->size ? w->text[tag + 2] : 0;

@@ -300,7 +300,7 @@ static void generator_destroy(rf_generator **generator)
     rf_free(g);
 }
 
-/* Of a cache: more than is asked for, so that texts may grow from call to call. */
+/* A cache has more room than is asked for, so that texts may grow from call to call. */
 static uint32_t choose_room(uint32_t places, uint32_t most)
 {
     const uint64_t room = places > 256 ? rf_align_up(places, 256) : 256;
@@ -376,7 +376,7 @@ static rf_result generation_begin(generation *g, uint32_t longest)
     return find_generator(g);
 }
 
-/* What a call that failed may have left half done is not kept. */
+/* A call that failed may have left something half done, which is not kept. */
 static void generation_end(generation *g, rf_result r)
 {
     if (r < 0 && g->model->generator) generator_destroy(&g->model->generator);

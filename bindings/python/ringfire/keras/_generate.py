@@ -24,6 +24,7 @@ class _Listener:
         self.streams = streams
         self.texts = [""] * len(streams)
         self.on_token = on_token
+        self.failure: Optional[BaseException] = None  # which ends its text, not the call
 
     def hear(self, prompt: int, token: int) -> bool:
         piece: Any = token
@@ -36,7 +37,11 @@ class _Listener:
 
 def _hear(prompt: int, token: int, user: Any) -> bool:
     listener: _Listener = ffi.from_handle(user)
-    return listener.hear(prompt, token)
+    try:
+        return listener.hear(prompt, token)
+    except BaseException as raised:
+        listener.failure = raised
+        return False
 
 
 _on_token = callback("rf_token_fn", _hear)
@@ -66,6 +71,8 @@ def generate(model: Model, params: Any, prompts: Sequence[Any], tokenizer: Optio
     out = ffi.new("rf_array[]", max(len(given), 1))
     check(lib.rf_model_generate(model.pointer, params, out))
     made = [array_out(out[i]) for i in range(len(given))]
+    if listener.failure:
+        raise listener.failure
     if not streams:
         return made
     return [text + stream.finish() for text, stream in zip(listener.texts, streams)]
