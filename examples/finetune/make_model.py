@@ -108,8 +108,8 @@ def write_weights(path, vocabulary, rng):
 
 def make_chats(rng, count):
     """Questions about colours, whose answers one rule gives."""
-    things = {"grass": "green", "the sky": "blue", "snow": "white", "coal": "black", "a rose": "red",
-              "the sun": "yellow"}
+    things = {"grass": "green", "the sky": "blue", "snow": "white", "coal": "black",
+              "a rose": "red", "the sun": "yellow"}
     for _ in range(count):
         thing, colour = rng.choice(sorted(things.items()))
         question = rng.choice(["What colour is %s?", "Which colour has %s?"]) % thing

@@ -37,7 +37,7 @@ static const struct neutral {
     { "suppress_tokens", 0 },
     { "typical_p", 1 },
 };
-/* Of texts' tokens, of beams and of how a program goes about it. */
+/* Keys that are read, and those of texts' tokens, of beams and of how a program goes about it. */
 static const char *const harmless_keys[] = {
     "_from_model_config",
     "assistant_confidence_threshold",

@@ -85,7 +85,7 @@ static rf_result add_members(rf_jinja_run *run, const json_t *object, rf_jinja_d
     return RF_OK;
 }
 
-static rf_result set(rf_jinja_run *run, rf_jinja_dict *dict, const char *name, rf_jinja_value value)
+static rf_result set_member(rf_jinja_run *run, rf_jinja_dict *dict, const char *name, rf_jinja_value value)
 {
     return rf_jinja_dict_set(run, dict, name, strlen(name), value);
 }
@@ -97,9 +97,9 @@ static rf_result make_message(rf_jinja_run *run, const rf_chat_message *m, const
         RF_TRY(rf_jinja_from_json(run, json, out));
     else
         RF_TRY(rf_jinja_dict_new(run, 2, out));
-    if (!json) RF_TRY(set(run, out->is.dict, "role", rf_jinja_string(m->role, strlen(m->role))));
+    if (!json) RF_TRY(set_member(run, out->is.dict, "role", rf_jinja_string(m->role, strlen(m->role))));
     if (json && !json_is_array(json_object_get(json, "content"))) return RF_OK;
-    return set(run, out->is.dict, "content", rf_jinja_string(m->content, m->content_size));
+    return set_member(run, out->is.dict, "content", rf_jinja_string(m->content, m->content_size));
 }
 
 static rf_result make_messages(rf_jinja_run *run, const writing *w, rf_jinja_value *out)
@@ -125,13 +125,13 @@ static rf_result make_globals(rf_jinja_run *run, const writing *w, rf_jinja_dict
         const json_t *member = json_object_get(w->root, members[i]);
         value = rf_jinja_none();
         if (member) RF_TRY(rf_jinja_from_json(run, member, &value));
-        RF_TRY(set(run, dict, members[i], value));
+        RF_TRY(set_member(run, dict, members[i], value));
     }
     RF_TRY(add_members(run, w->t->variables, dict));
     RF_TRY(add_members(run, w->variables, dict));
-    RF_TRY(set(run, dict, "add_generation_prompt", rf_jinja_bool(w->prompt)));
+    RF_TRY(set_member(run, dict, "add_generation_prompt", rf_jinja_bool(w->prompt)));
     RF_TRY(make_messages(run, w, &value));
-    return set(run, dict, "messages", value);
+    return set_member(run, dict, "messages", value);
 }
 
 static rf_result write_chat(const writing *w, rf_jinja_result *out)
@@ -197,7 +197,7 @@ rf_result rf_chat_template_apply(const rf_chat_template *chat_template, const rf
 
 /* ---- tokens ---- */
 
-static rf_result encode(const rf_chat_template *t, const char *text, size_t size, rf_array *out)
+static rf_result encode_text(const rf_chat_template *t, const char *text, size_t size, rf_array *out)
 {
     const rf_tokenizer_encode_params params = { .no_special_tokens = true };
     return rf_tokenizer_encode_with(t->tokenizer, size ? text : "", size, &params, out, NULL);
@@ -213,7 +213,7 @@ rf_result rf_chat_template_encode(const rf_chat_template *chat_template, const r
     RF_REQUIRE(chat_template && chat_template->tokenizer, "rf_chat_template_encode: the template has no tokenizer");
     RF_TRY(
         rf_error_context(rf_chat_template_apply(chat_template, chat, params, &text, &size), "rf_chat_template_encode"));
-    const rf_result r = encode(chat_template, text, size, out);
+    const rf_result r = encode_text(chat_template, text, size, out);
     rf_string_free(text);
     return r;
 }
@@ -234,7 +234,7 @@ static bool is_white(char c)
 }
 
 /* A content without the white space around it. */
-static rf_text_bytes trim(const rf_chat_message *m)
+static rf_text_bytes trim_content(const rf_chat_message *m)
 {
     size_t begin = 0, end = m->content_size;
     while (end > 0 && is_white(m->content[end - 1])) end--;
@@ -260,7 +260,7 @@ static size_t find_behind(const rf_text_bytes *in, size_t from, const rf_text_by
 static size_t find_content_end(const rf_text_bytes *whole, const rf_text_bytes *alone, size_t begin,
                                const rf_chat_message *m)
 {
-    const rf_text_bytes content = trim(m);
+    const rf_text_bytes content = trim_content(m);
     const size_t end = find_behind(whole, begin, &content, false), last = find_behind(alone, 0, &content, true);
     if (end == 0 || last == 0) return 0;
     const rf_text_bytes tails[2] = { { .bytes = whole->bytes + end, .size = whole->size - end },
@@ -288,7 +288,7 @@ static rf_result find_answer(writing *w, const rf_text_bytes *whole, uint32_t i,
     w->prompt = false;
     if (r >= 0) r = write_chat(w, &with);
     if (r >= 0) {
-        const rf_text_bytes question = i > 0 ? trim(m - 1) : (rf_text_bytes){ 0 };
+        const rf_text_bytes question = i > 0 ? trim_content(m - 1) : (rf_text_bytes){ 0 };
         const size_t shared = common_bytes(&with.text, whole);
         out->begin = common_bytes(&before.text, whole);
         out->end = shared == with.text.size ? shared : find_content_end(whole, &with.text, out->begin, m);
@@ -315,7 +315,7 @@ static rf_result append_to(tokens_of_chat *c, size_t place, bool trained)
     rf_array before = { 0 };
     const int32_t *tokens = c->all.data;
     uint64_t end = c->appended, most;
-    if (place < c->text->size) RF_TRY(encode(c->t, c->text->bytes, place, &before));
+    if (place < c->text->size) RF_TRY(encode_text(c->t, c->text->bytes, place, &before));
     const int32_t *alone = place < c->text->size ? before.data : tokens;
     most = (uint64_t)(place < c->text->size ? before.shape.dim[0] : c->all.shape.dim[0]);
     if (most > (uint64_t)c->all.shape.dim[0]) most = (uint64_t)c->all.shape.dim[0];
@@ -360,7 +360,7 @@ rf_result rf_chat_template_render(void *chat_template, const rf_chat *chat, rf_c
     tokens_of_chat c = { .t = t, .text = &whole.text, .out = out };
     rf_result r = writing_begin(t, chat, NULL, "rf_chat_template_render", &w);
     if (r >= 0) r = write_chat(&w, &whole);
-    if (r >= 0) r = encode(t, whole.text.bytes, whole.text.size, &c.all);
+    if (r >= 0) r = encode_text(t, whole.text.bytes, whole.text.size, &c.all);
     if (r >= 0) r = append_chat(&w, &whole, &c);
     rf_array_free(&c.all);
     rf_jinja_result_free(&whole);

@@ -46,7 +46,7 @@ static bool ends_open(const char *text, size_t size)
     return rf_utf8_decode(text + size - 1 - tail, tail + 1, &code) == tail + 1 && code == 0xfffd;
 }
 
-static rf_result decode(const rf_text_stream *s, uint32_t count, char **text, size_t *size)
+static rf_result decode_first(const rf_text_stream *s, uint32_t count, char **text, size_t *size)
 {
     return rf_tokenizer_decode(s->tokenizer, s->tokens.items, count, text, size);
 }
@@ -56,8 +56,8 @@ static rf_result take_text(rf_text_stream *s, bool all)
 {
     char *before = NULL, *after = NULL;
     size_t old_size = 0, size = 0;
-    rf_result r = decode(s, s->shown, &before, &old_size);
-    if (r >= 0) r = decode(s, s->tokens.count, &after, &size);
+    rf_result r = decode_first(s, s->shown, &before, &old_size);
+    if (r >= 0) r = decode_first(s, s->tokens.count, &after, &size);
     if (r >= 0 && size > old_size && (all || !ends_open(after, size))) {
         r = rf_text_bytes_append(&s->out, after + old_size, size - old_size);
         memmove(s->tokens.items, s->tokens.items + s->shown, (s->tokens.count - s->shown) * sizeof(int32_t));
@@ -112,8 +112,8 @@ rf_result rf_text_stream_create(const rf_text_stream_params *params, rf_text_str
 {
     RF_REQUIRE(out, "rf_text_stream_create: out is NULL");
     *out = NULL;
-    RF_REQUIRE(params && params->tokenizer, "rf_text_stream_create: %s is NULL", params ? "tokenizer" : "params");
     RF_TRY(RF_PARAMS_CHECK(rf_text_stream_params, params));
+    RF_REQUIRE(params && params->tokenizer, "rf_text_stream_create: %s is NULL", params ? "tokenizer" : "params");
     RF_REQUIRE(params->stop_strings || params->num_stop_strings == 0, "rf_text_stream_create: stop_strings is NULL");
     for (uint32_t i = 0; i < params->num_stop_strings; i++) {
         const char *stop = params->stop_strings[i];

@@ -184,7 +184,7 @@ BUILTIN(indent)
 
 /* ---- tests ---- */
 
-static rf_result answer(bool yes, rf_jinja_value *out)
+static rf_result give_answer(bool yes, rf_jinja_value *out)
 {
     *out = rf_jinja_bool(yes);
     return RF_OK;
@@ -196,7 +196,7 @@ static rf_result answer(bool yes, rf_jinja_value *out)
         (void)run;                                                                                                     \
         (void)arguments;                                                                                               \
         const rf_jinja_type type = self->type;                                                                         \
-        return answer(condition, out);                                                                                 \
+        return give_answer(condition, out);                                                                            \
     }
 TEST_TYPE(is_defined, type != RF_JINJA_UNDEFINED)
 TEST_TYPE(is_undefined, type == RF_JINJA_UNDEFINED)
@@ -219,21 +219,21 @@ BUILTIN(is_equal)
 {
     bool yes;
     RF_TRY(rf_jinja_equal(run, self, &arguments->items[0], &yes));
-    return answer(yes, out);
+    return give_answer(yes, out);
 }
 
 BUILTIN(is_unequal)
 {
     bool yes;
     RF_TRY(rf_jinja_equal(run, self, &arguments->items[0], &yes));
-    return answer(!yes, out);
+    return give_answer(!yes, out);
 }
 
 BUILTIN(is_in)
 {
     bool yes;
     RF_TRY(rf_jinja_contains(run, &arguments->items[0], self, &yes));
-    return answer(yes, out);
+    return give_answer(yes, out);
 }
 
 BUILTIN(is_divisible)
@@ -244,7 +244,7 @@ BUILTIN(is_divisible)
         arguments->given[0] && arguments->items[0].type == RF_JINJA_INT ? arguments->items[0].is.integer : 0;
     if (self->type != RF_JINJA_INT || by == 0)
         return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "%s by %lld", rf_jinja_describe(self, room), (long long)by);
-    return answer(by == -1 || self->is.integer % by == 0, out);
+    return give_answer(by == -1 || self->is.integer % by == 0, out);
 }
 
 BUILTIN(is_even)
@@ -257,7 +257,7 @@ BUILTIN(is_even)
 BUILTIN(is_odd)
 {
     RF_TRY(is_even(run, self, arguments, out));
-    return answer(!out->is.boolean, out);
+    return give_answer(!out->is.boolean, out);
 }
 
 static const rf_jinja_builtin tests[] = {
@@ -318,8 +318,8 @@ static rf_result shift_arguments(const rf_jinja_arguments *arguments, uint32_t f
 }
 
 /* Those items of which the test, of an attribute with `by_attribute`, says `wanted`; without a test the truth does. */
-static rf_result choose(rf_jinja_run *run, const rf_jinja_value *self, const rf_jinja_arguments *arguments,
-                        bool by_attribute, bool wanted, rf_jinja_value *out)
+static rf_result choose_where(rf_jinja_run *run, const rf_jinja_value *self, const rf_jinja_arguments *arguments,
+                              bool by_attribute, bool wanted, rf_jinja_value *out)
 {
     const rf_jinja_builtin *test = NULL;
     rf_jinja_arguments rest;
@@ -340,22 +340,22 @@ static rf_result choose(rf_jinja_run *run, const rf_jinja_value *self, const rf_
 
 BUILTIN(choose_items)
 {
-    return choose(run, self, arguments, false, true, out);
+    return choose_where(run, self, arguments, false, true, out);
 }
 
 BUILTIN(reject_items)
 {
-    return choose(run, self, arguments, false, false, out);
+    return choose_where(run, self, arguments, false, false, out);
 }
 
 BUILTIN(choose_by_attribute)
 {
-    return choose(run, self, arguments, true, true, out);
+    return choose_where(run, self, arguments, true, true, out);
 }
 
 BUILTIN(reject_by_attribute)
 {
-    return choose(run, self, arguments, true, false, out);
+    return choose_where(run, self, arguments, true, false, out);
 }
 
 /* map(attribute="name"), or map("filter", ...). */

@@ -29,7 +29,7 @@ static rf_result take_text(const rf_jinja_arguments *arguments, uint32_t place, 
     return RF_OK;
 }
 
-static const char *find(characters in, size_t from, characters what)
+static const char *find_text(characters in, size_t from, characters what)
 {
     return what.size <= in.size - from ? memmem(in.bytes + from, in.size - from, what.bytes, what.size) : NULL;
 }
@@ -71,13 +71,13 @@ typedef struct stripping {
     characters set;
 } stripping;
 
-static bool strips(const stripping *s, uint32_t code)
+static bool is_stripped(const stripping *s, uint32_t code)
 {
     return s->given ? is_one_of(s->set, code) : is_white(code);
 }
 
-static rf_result strip(rf_jinja_run *run, const rf_jinja_value *self, const rf_jinja_arguments *arguments,
-                       stripping how, rf_jinja_value *out)
+static rf_result strip_ends(rf_jinja_run *run, const rf_jinja_value *self, const rf_jinja_arguments *arguments,
+                            stripping how, rf_jinja_value *out)
 {
     rf_jinja_value whole;
     uint32_t code;
@@ -87,9 +87,9 @@ static rf_result strip(rf_jinja_run *run, const rf_jinja_value *self, const rf_j
     RF_TRY(rf_jinja_to_string(run, self, &whole));
     characters text = text_of(&whole);
     RF_TRY(rf_jinja_step(run, text.size / 16 * (1 + how.set.size)));
-    while (how.left && text.size > 0 && (n = first_character(text, &code), strips(&how, code)))
+    while (how.left && text.size > 0 && (n = first_character(text, &code), is_stripped(&how, code)))
         text = (characters){ text.bytes + n, text.size - n };
-    while (how.right && text.size > 0 && (n = last_character(text, &code), strips(&how, code))) text.size -= n;
+    while (how.right && text.size > 0 && (n = last_character(text, &code), is_stripped(&how, code))) text.size -= n;
     *out = rf_jinja_string(text.bytes, text.size);
     return RF_OK;
 }
@@ -97,19 +97,19 @@ static rf_result strip(rf_jinja_run *run, const rf_jinja_value *self, const rf_j
 rf_result rf_jinja_strip(rf_jinja_run *run, const rf_jinja_value *self, const rf_jinja_arguments *arguments,
                          rf_jinja_value *out)
 {
-    return strip(run, self, arguments, (stripping){ .left = true, .right = true }, out);
+    return strip_ends(run, self, arguments, (stripping){ .left = true, .right = true }, out);
 }
 
 static rf_result strip_left(rf_jinja_run *run, const rf_jinja_value *self, const rf_jinja_arguments *arguments,
                             rf_jinja_value *out)
 {
-    return strip(run, self, arguments, (stripping){ .left = true }, out);
+    return strip_ends(run, self, arguments, (stripping){ .left = true }, out);
 }
 
 static rf_result strip_right(rf_jinja_run *run, const rf_jinja_value *self, const rf_jinja_arguments *arguments,
                              rf_jinja_value *out)
 {
-    return strip(run, self, arguments, (stripping){ .right = true }, out);
+    return strip_ends(run, self, arguments, (stripping){ .right = true }, out);
 }
 
 /* ---- letters ---- */
@@ -199,8 +199,8 @@ static rf_result split_words(rf_jinja_run *run, characters text, int64_t most, r
     return RF_OK;
 }
 
-static rf_result split(rf_jinja_run *run, const rf_jinja_value *self, const rf_jinja_arguments *arguments,
-                       rf_jinja_value *out)
+static rf_result split_text(rf_jinja_run *run, const rf_jinja_value *self, const rf_jinja_arguments *arguments,
+                            rf_jinja_value *out)
 {
     const characters text = text_of(self);
     characters by;
@@ -212,7 +212,7 @@ static rf_result split(rf_jinja_run *run, const rf_jinja_value *self, const rf_j
     if (!arguments->given[0] || arguments->items[0].type == RF_JINJA_NONE) return split_words(run, text, most, out);
     RF_TRY(take_text(arguments, 0, &by));
     if (by.size == 0) return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "split at an empty text");
-    for (; most != 0 && (found = find(text, (size_t)(at - text.bytes), by)); at = found + by.size, most--)
+    for (; most != 0 && (found = find_text(text, (size_t)(at - text.bytes), by)); at = found + by.size, most--)
         RF_TRY(add_part(run, out, at, found));
     return add_part(run, out, at, text.bytes + text.size);
 }
@@ -232,7 +232,8 @@ rf_result rf_jinja_replace(rf_jinja_run *run, const rf_jinja_value *self, const 
     rf_text_bytes made = { .limit = (size_t)run->memory + 1 };
     const char *at = text.bytes, *found;
     rf_result r = rf_jinja_step(run, text.size / 16);
-    for (; r >= 0 && most != 0 && (found = find(text, (size_t)(at - text.bytes), old)); at = found + old.size, most--) {
+    for (; r >= 0 && most != 0 && (found = find_text(text, (size_t)(at - text.bytes), old));
+         at = found + old.size, most--) {
         r = rf_text_bytes_append(&made, at, (size_t)(found - at));
         if (r >= 0) r = rf_text_bytes_append(&made, new.bytes, new.size);
     }
@@ -283,7 +284,7 @@ static rf_result find_part(rf_jinja_run *run, const rf_jinja_value *self, const 
     int64_t place = -1;
     RF_TRY(take_text(arguments, 0, &part));
     RF_TRY(rf_jinja_step(run, text.size / 16));
-    const char *found = part.size == 0 ? text.bytes : find(text, 0, part);
+    const char *found = part.size == 0 ? text.bytes : find_text(text, 0, part);
     if (found) {
         const rf_jinja_value before = rf_jinja_string(text.bytes, (size_t)(found - text.bytes));
         RF_TRY(rf_jinja_length(run, &before, &place));
@@ -301,7 +302,7 @@ static rf_result count_parts(rf_jinja_run *run, const rf_jinja_value *self, cons
     RF_TRY(take_text(arguments, 0, &part));
     RF_TRY(rf_jinja_step(run, text.size / 16));
     if (part.size == 0) return RF_FAIL(RF_ERROR_UNSUPPORTED, "empty texts cannot be counted here");
-    for (const char *at = text.bytes; (at = find(text, (size_t)(at - text.bytes), part)); at += part.size) count++;
+    for (const char *at = text.bytes; (at = find_text(text, (size_t)(at - text.bytes), part)); at += part.size) count++;
     *out = rf_jinja_int(count);
     return RF_OK;
 }
@@ -344,8 +345,8 @@ static rf_result list_values(rf_jinja_run *run, const rf_jinja_value *self, cons
     return RF_OK;
 }
 
-static rf_result get(rf_jinja_run *run, const rf_jinja_value *self, const rf_jinja_arguments *arguments,
-                     rf_jinja_value *out)
+static rf_result get_member(rf_jinja_run *run, const rf_jinja_value *self, const rf_jinja_arguments *arguments,
+                            rf_jinja_value *out)
 {
     characters name;
     RF_TRY(take_text(arguments, 0, &name));
@@ -360,7 +361,7 @@ static const rf_jinja_builtin string_methods[] = {
     { "strip", rf_jinja_strip, 0, 1 },
     { "lstrip", strip_left, 0, 1 },
     { "rstrip", strip_right, 0, 1 },
-    { "split", split, 0, 2, .keywords = { "sep", "maxsplit" } },
+    { "split", split_text, 0, 2, .keywords = { "sep", "maxsplit" } },
     { "startswith", starts_with, 1, 1 },
     { "endswith", ends_with, 1, 1 },
     { "replace", rf_jinja_replace, 2, 3 },
@@ -373,7 +374,7 @@ static const rf_jinja_builtin string_methods[] = {
     { 0 },
 };
 static const rf_jinja_builtin dict_methods[] = {
-    { "get", get, 1, 2 },
+    { "get", get_member, 1, 2 },
     { "items", rf_jinja_items, 0, 0 },
     { "keys", list_keys, 0, 0 },
     { "values", list_values, 0, 0 },

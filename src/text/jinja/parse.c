@@ -16,7 +16,7 @@ typedef struct parser {
 
 /* ---- words ---- */
 
-static rf_result shift(parser *p)
+static rf_result take_word(parser *p)
 {
     p->now = p->after;
     if (p->now.type == RF_JINJA_WORD_END) return RF_OK;
@@ -39,7 +39,7 @@ static bool at_name(const parser *p, const char *name)
 }
 
 /* The next word, for messages; `room` has 64 bytes. */
-static const char *describe(const parser *p, char *room)
+static const char *describe_word(const parser *p, char *room)
 {
     const rf_jinja_word *w = &p->now;
     switch (w->type) {
@@ -61,24 +61,26 @@ static const char *describe(const parser *p, char *room)
 static rf_result fail_word(const parser *p, const char *wanted)
 {
     char room[64];
-    return RF_FAIL(RF_ERROR_CORRUPT_DATA, "line %u: %s stands where %s should", p->now.line, describe(p, room), wanted);
+    return RF_FAIL(RF_ERROR_CORRUPT_DATA, "line %u: %s stands where %s should", p->now.line, describe_word(p, room),
+                   wanted);
 }
 
 static rf_result fail_unknown(const parser *p, const char *what)
 {
     char room[64];
-    return RF_FAIL(RF_ERROR_UNSUPPORTED, "line %u: the %s %s is not known here", p->now.line, what, describe(p, room));
+    return RF_FAIL(RF_ERROR_UNSUPPORTED, "line %u: the %s %s is not known here", p->now.line, what,
+                   describe_word(p, room));
 }
 
 static rf_result expect_op(parser *p, int op)
 {
     const char wanted[] = { '\'', (char)op, '\'', 0 };
-    return at_op(p, op) ? shift(p) : fail_word(p, wanted);
+    return at_op(p, op) ? take_word(p) : fail_word(p, wanted);
 }
 
 static rf_result expect_close(parser *p)
 {
-    return p->now.type == RF_JINJA_WORD_CLOSE ? shift(p) : fail_word(p, "the end of the tag");
+    return p->now.type == RF_JINJA_WORD_CLOSE ? take_word(p) : fail_word(p, "the end of the tag");
 }
 
 /* ---- nodes ---- */
@@ -97,10 +99,10 @@ static rf_result take_name(parser *p, rf_jinja_node *node)
     if (p->now.type != RF_JINJA_WORD_NAME) return fail_word(p, "a name");
     node->name = p->now.bytes;
     node->size = p->now.size;
-    return shift(p);
+    return take_word(p);
 }
 
-static rf_result enter(parser *p)
+static rf_result enter_level(parser *p)
 {
     p->depth++;
     return p->depth <= MOST_DEPTH ? RF_OK
@@ -128,7 +130,7 @@ static rf_result parse_items(parser *p, int close, bool pairs, rf_jinja_node **l
         }
         ++*count;
         if (!at_op(p, ',')) break;
-        RF_TRY(shift(p));
+        RF_TRY(take_word(p));
         if (at_op(p, close)) *count += 1u << 30; /* a comma at the end */
     }
     return expect_op(p, close);
@@ -140,7 +142,7 @@ static rf_result parse_brackets(parser *p, rf_jinja_node **out)
     const int open = p->now.op, close = open == '(' ? ')' : open == '[' ? ']' : '}';
     RF_TRY(node_new(p, open == '{' ? RF_JINJA_DICT_OF : RF_JINJA_LIST_OF, out));
     (*out)->op = open == '(';
-    RF_TRY(shift(p));
+    RF_TRY(take_word(p));
     RF_TRY(parse_items(p, close, open == '{', &(*out)->list, &count));
     if (open == '(' && count == 1) *out = (*out)->list; /* no tuple: what stands in the brackets */
     return RF_OK;
@@ -153,7 +155,7 @@ static rf_result parse_string(parser *p, rf_jinja_node *node)
     rf_result r = RF_OK;
     while (r >= 0 && p->now.type == RF_JINJA_WORD_STRING) {
         r = rf_text_bytes_append(&text, p->now.bytes, p->now.size);
-        if (r >= 0) r = shift(p);
+        if (r >= 0) r = take_word(p);
     }
     char *copy = r >= 0 ? rf_arena_alloc(&p->t->arena, text.size + 1) : NULL;
     if (copy && text.size) memcpy(copy, text.bytes, text.size);
@@ -181,7 +183,7 @@ static bool read_constant(const parser *p, rf_jinja_value *out)
 static rf_result parse_primary(parser *p, rf_jinja_node **out)
 {
     if (at_op(p, '(') || at_op(p, '[') || at_op(p, '{')) {
-        rf_result r = enter(p);
+        rf_result r = enter_level(p);
         if (r >= 0) r = parse_brackets(p, out);
         p->depth--;
         return r;
@@ -190,14 +192,14 @@ static rf_result parse_primary(parser *p, rf_jinja_node **out)
     switch (p->now.type) {
     case RF_JINJA_WORD_NAME:
         if (is_keyword(p)) return fail_word(p, "a value");
-        if (read_constant(p, &(*out)->value)) return shift(p);
+        if (read_constant(p, &(*out)->value)) return take_word(p);
         (*out)->kind = RF_JINJA_NAME;
         return take_name(p, *out);
     case RF_JINJA_WORD_STRING: return parse_string(p, *out);
-    case RF_JINJA_WORD_INT: (*out)->value = rf_jinja_int(p->now.integer); return shift(p);
+    case RF_JINJA_WORD_INT: (*out)->value = rf_jinja_int(p->now.integer); return take_word(p);
     case RF_JINJA_WORD_FLOAT:
         (*out)->value = (rf_jinja_value){ RF_JINJA_FLOAT, { .number = p->now.number } };
-        return shift(p);
+        return take_word(p);
     default: return fail_word(p, "a value");
     }
 }
@@ -216,14 +218,14 @@ static rf_result parse_arguments(parser *p, rf_jinja_node **list)
         if (named) {
             RF_TRY(node_new(p, RF_JINJA_ARGUMENT, end));
             RF_TRY(take_name(p, *end));
-            RF_TRY(shift(p));
+            RF_TRY(take_word(p));
             RF_TRY(parse_condition(p, &(*end)->a));
         } else {
             RF_TRY(parse_condition(p, end));
         }
         end = &(*end)->next;
         if (!at_op(p, ',')) break;
-        RF_TRY(shift(p));
+        RF_TRY(take_word(p));
     }
     return expect_op(p, ')');
 }
@@ -232,12 +234,12 @@ static rf_result parse_arguments(parser *p, rf_jinja_node **list)
 static rf_result parse_subscript(parser *p, rf_jinja_node *node)
 {
     rf_jinja_node **parts[] = { &node->b, &node->c, &node->d };
-    RF_TRY(shift(p));
+    RF_TRY(take_word(p));
     for (int i = 0; i < 3 && !at_op(p, ']'); i++) {
         if (!at_op(p, ':')) RF_TRY(parse_condition(p, parts[i]));
         if (!at_op(p, ':')) break;
         node->kind = RF_JINJA_SLICE;
-        RF_TRY(shift(p));
+        RF_TRY(take_word(p));
     }
     if (node->kind == RF_JINJA_ITEM && !node->b) return fail_word(p, "a value");
     return expect_op(p, ']');
@@ -252,10 +254,10 @@ static rf_result parse_postfix(parser *p, rf_jinja_node **out)
         RF_TRY(node_new(p, op == '.' ? RF_JINJA_ATTRIBUTE : op == '[' ? RF_JINJA_ITEM : RF_JINJA_CALL, &whole));
         whole->a = *out;
         if (op == '.') {
-            RF_TRY(shift(p));
+            RF_TRY(take_word(p));
             r = take_name(p, whole);
         } else {
-            r = enter(p);
+            r = enter_level(p);
             if (r >= 0) r = op == '[' ? parse_subscript(p, whole) : parse_arguments(p, &whole->list);
             p->depth--;
         }
@@ -268,7 +270,7 @@ static rf_result parse_postfix(parser *p, rf_jinja_node **out)
 static rf_result parse_filter(parser *p, rf_jinja_node **out)
 {
     rf_jinja_node *node;
-    RF_TRY(shift(p));
+    RF_TRY(take_word(p));
     RF_TRY(node_new(p, RF_JINJA_FILTER, &node));
     if (p->now.type == RF_JINJA_WORD_NAME) node->builtin = rf_jinja_find_filter(p->now.bytes, p->now.size);
     if (p->now.type == RF_JINJA_WORD_NAME && !node->builtin) return fail_unknown(p, "filter");
@@ -282,10 +284,10 @@ static rf_result parse_filter(parser *p, rf_jinja_node **out)
 static rf_result parse_test(parser *p, rf_jinja_node **out)
 {
     rf_jinja_node *node, *negated = NULL;
-    RF_TRY(shift(p));
+    RF_TRY(take_word(p));
     if (at_name(p, "not")) {
         RF_TRY(node_new(p, RF_JINJA_NOT, &negated));
-        RF_TRY(shift(p));
+        RF_TRY(take_word(p));
     }
     RF_TRY(node_new(p, RF_JINJA_TEST, &node));
     if (p->now.type == RF_JINJA_WORD_NAME) node->builtin = rf_jinja_find_test(p->now.bytes, p->now.size);
@@ -308,11 +310,11 @@ static rf_result parse_test(parser *p, rf_jinja_node **out)
 
 static rf_result parse_unary(parser *p, bool with_filters, rf_jinja_node **out)
 {
-    rf_result r = enter(p);
+    rf_result r = enter_level(p);
     if (r >= 0 && at_op(p, '-')) {
         rf_jinja_node *operand;
         r = node_new(p, RF_JINJA_NEGATIVE, out);
-        if (r >= 0) r = shift(p);
+        if (r >= 0) r = take_word(p);
         if (r >= 0) r = parse_unary(p, false, &operand);
         if (r >= 0) (*out)->a = operand;
     } else if (r >= 0) {
@@ -340,7 +342,7 @@ static rf_result parse_binary(parser *p, int level, rf_jinja_node **out)
         RF_TRY(node_new(p, RF_JINJA_BINARY, &node));
         node->op = p->now.op;
         node->a = *out;
-        RF_TRY(shift(p));
+        RF_TRY(take_word(p));
         RF_TRY(level == 0 ? parse_unary(p, true, &node->b) : parse_binary(p, level - 1, &node->b));
         *out = node;
     }
@@ -348,7 +350,7 @@ static rf_result parse_binary(parser *p, int level, rf_jinja_node **out)
 }
 
 /* 0: no comparison is next. "not in" are two words. */
-static int comparison(const parser *p)
+static int find_comparison(const parser *p)
 {
     if (at_name(p, "in")) return RF_JINJA_IN;
     if (at_name(p, "not") && word_is(&p->after, "in")) return RF_JINJA_NOT_IN;
@@ -360,16 +362,16 @@ static int comparison(const parser *p)
 static rf_result parse_comparison(parser *p, rf_jinja_node **out)
 {
     RF_TRY(parse_binary(p, 2, out));
-    if (!comparison(p)) return RF_OK;
+    if (!find_comparison(p)) return RF_OK;
     rf_jinja_node *node, **end;
     RF_TRY(node_new(p, RF_JINJA_COMPARE, &node));
     node->a = *out;
     end = &node->list;
-    for (int op; (op = comparison(p)) != 0; end = &(*end)->next) {
+    for (int op; (op = find_comparison(p)) != 0; end = &(*end)->next) {
         RF_TRY(node_new(p, RF_JINJA_COMPARE, end));
         (*end)->op = op;
-        RF_TRY(shift(p));
-        if (op == RF_JINJA_NOT_IN) RF_TRY(shift(p));
+        RF_TRY(take_word(p));
+        if (op == RF_JINJA_NOT_IN) RF_TRY(take_word(p));
         RF_TRY(parse_binary(p, 2, &(*end)->a));
     }
     *out = node;
@@ -379,9 +381,9 @@ static rf_result parse_comparison(parser *p, rf_jinja_node **out)
 static rf_result parse_not(parser *p, rf_jinja_node **out)
 {
     if (!at_name(p, "not")) return parse_comparison(p, out);
-    rf_result r = enter(p);
+    rf_result r = enter_level(p);
     if (r >= 0) r = node_new(p, RF_JINJA_NOT, out);
-    if (r >= 0) r = shift(p);
+    if (r >= 0) r = take_word(p);
     if (r >= 0) r = parse_not(p, &(*out)->a);
     p->depth--;
     return r;
@@ -393,7 +395,7 @@ static rf_result parse_and(parser *p, rf_jinja_node **out)
     while (at_name(p, "and")) {
         rf_jinja_node *node;
         RF_TRY(node_new(p, RF_JINJA_AND, &node));
-        RF_TRY(shift(p));
+        RF_TRY(take_word(p));
         node->a = *out;
         RF_TRY(parse_not(p, &node->b));
         *out = node;
@@ -408,7 +410,7 @@ static rf_result parse_or(parser *p, rf_jinja_node **out)
     while (at_name(p, "or")) {
         rf_jinja_node *node;
         RF_TRY(node_new(p, RF_JINJA_OR, &node));
-        RF_TRY(shift(p));
+        RF_TRY(take_word(p));
         node->a = *out;
         RF_TRY(parse_and(p, &node->b));
         *out = node;
@@ -418,17 +420,17 @@ static rf_result parse_or(parser *p, rf_jinja_node **out)
 
 static rf_result parse_condition(parser *p, rf_jinja_node **out)
 {
-    rf_result r = enter(p);
+    rf_result r = enter_level(p);
     if (r >= 0) r = parse_or(p, out);
     while (r >= 0 && at_name(p, "if")) {
         rf_jinja_node *node;
         RF_TRY(node_new(p, RF_JINJA_CONDITION, &node));
-        RF_TRY(shift(p));
+        RF_TRY(take_word(p));
         node->a = *out;
         RF_TRY(parse_or(p, &node->b));
         *out = node;
         if (!at_name(p, "else")) continue;
-        RF_TRY(shift(p));
+        RF_TRY(take_word(p));
         r = parse_condition(p, &node->c);
     }
     p->depth--;
@@ -446,7 +448,7 @@ static rf_result parse_tuple(parser *p, bool conditions, rf_jinja_node **out)
     node->list = *out;
     end = &node->list->next;
     while (at_op(p, ',')) {
-        RF_TRY(shift(p));
+        RF_TRY(take_word(p));
         if (p->now.type == RF_JINJA_WORD_CLOSE) break;
         RF_TRY(conditions ? parse_condition(p, end) : parse_or(p, end));
         end = &(*end)->next;
@@ -465,9 +467,9 @@ static rf_result parse_target(parser *p, bool attributes, rf_jinja_node **out)
 {
     const bool brackets = at_op(p, '(');
     rf_jinja_node *names = NULL, **end = &names;
-    if (brackets) RF_TRY(shift(p));
+    if (brackets) RF_TRY(take_word(p));
     do {
-        if (names) RF_TRY(shift(p));
+        if (names) RF_TRY(take_word(p));
         RF_TRY(node_new(p, RF_JINJA_NAME, end));
         if (is_keyword(p)) return fail_word(p, "a name");
         RF_TRY(take_name(p, *end));
@@ -481,7 +483,7 @@ static rf_result parse_target(parser *p, bool attributes, rf_jinja_node **out)
     } else if (attributes && at_op(p, '.')) {
         RF_TRY(node_new(p, RF_JINJA_ATTRIBUTE, out));
         (*out)->a = names;
-        RF_TRY(shift(p));
+        RF_TRY(take_word(p));
         return take_name(p, *out);
     }
     return RF_OK;
@@ -492,7 +494,7 @@ static rf_result parse_block(parser *p, const char *end, rf_jinja_node **list)
 {
     RF_TRY(expect_close(p));
     RF_TRY(parse_body(p, (const char *const[]){ end, NULL }, list));
-    RF_TRY(shift(p));
+    RF_TRY(take_word(p));
     return RF_OK;
 }
 
@@ -506,10 +508,10 @@ static rf_result parse_if(parser *p, rf_jinja_node *node)
         if (!at_name(p, "elif")) break;
         RF_TRY(node_new(p, RF_JINJA_IF, &node->others));
         node = node->others;
-        RF_TRY(shift(p));
+        RF_TRY(take_word(p));
     }
     const bool more = at_name(p, "else");
-    RF_TRY(shift(p));
+    RF_TRY(take_word(p));
     return more ? parse_block(p, "endif", &node->others) : RF_OK;
 }
 
@@ -518,10 +520,10 @@ static rf_result parse_for(parser *p, rf_jinja_node *node)
     static const char *const ends[] = { "else", "endfor", NULL };
     RF_TRY(parse_target(p, false, &node->a));
     if (!at_name(p, "in")) return fail_word(p, "'in'");
-    RF_TRY(shift(p));
+    RF_TRY(take_word(p));
     RF_TRY(parse_tuple(p, false, &node->b));
     if (at_name(p, "if")) {
-        RF_TRY(shift(p));
+        RF_TRY(take_word(p));
         RF_TRY(parse_condition(p, &node->c));
     }
     if (at_name(p, "recursive")) return fail_unknown(p, "word");
@@ -530,7 +532,7 @@ static rf_result parse_for(parser *p, rf_jinja_node *node)
     RF_TRY(parse_body(p, ends, &node->list));
     p->loops--;
     const bool more = at_name(p, "else");
-    RF_TRY(shift(p));
+    RF_TRY(take_word(p));
     return more ? parse_block(p, "endfor", &node->others) : RF_OK;
 }
 
@@ -538,7 +540,7 @@ static rf_result parse_set(parser *p, rf_jinja_node *node)
 {
     RF_TRY(parse_target(p, true, &node->a));
     if (at_op(p, '=')) {
-        RF_TRY(shift(p));
+        RF_TRY(take_word(p));
         return parse_tuple(p, true, &node->b);
     }
     if (at_op(p, '|')) return fail_unknown(p, "filter of a block, after");
@@ -555,12 +557,12 @@ static rf_result parse_macro(parser *p, rf_jinja_node *node)
         RF_TRY(node_new(p, RF_JINJA_ARGUMENT, end));
         RF_TRY(take_name(p, *end));
         if (at_op(p, '=')) {
-            RF_TRY(shift(p));
+            RF_TRY(take_word(p));
             RF_TRY(parse_condition(p, &(*end)->a));
         }
         end = &(*end)->next;
         if (!at_op(p, ',')) break;
-        RF_TRY(shift(p));
+        RF_TRY(take_word(p));
     }
     RF_TRY(expect_op(p, ')'));
     p->loops = 0;
@@ -601,8 +603,8 @@ static rf_result parse_tag(parser *p, rf_jinja_node **out)
     for (size_t i = 0; i < sizeof(tags) / sizeof(tags[0]); i++) {
         if (!at_name(p, tags[i].name)) continue;
         RF_TRY(node_new(p, tags[i].kind, out));
-        RF_TRY(shift(p));
-        rf_result r = enter(p);
+        RF_TRY(take_word(p));
+        rf_result r = enter_level(p);
         if (r >= 0) r = tags[i].parse(p, *out);
         p->depth--;
         RF_TRY(r);
@@ -626,15 +628,15 @@ static rf_result parse_body(parser *p, const char *const *ends, rf_jinja_node **
         if (type == RF_JINJA_WORD_END && !ends) return RF_OK;
         if (type == RF_JINJA_WORD_END)
             return RF_FAIL(RF_ERROR_CORRUPT_DATA, "line %u: a tag has no '%s'", line, ends[1] ? "end" : ends[0]);
-        if (type == RF_JINJA_WORD_TAG && at_end(p, ends)) return shift(p);
+        if (type == RF_JINJA_WORD_TAG && at_end(p, ends)) return take_word(p);
         if (type == RF_JINJA_WORD_TAG) {
-            RF_TRY(shift(p));
+            RF_TRY(take_word(p));
             RF_TRY(parse_tag(p, list));
             continue;
         }
         RF_TRY(node_new(p, type == RF_JINJA_WORD_PRINT ? RF_JINJA_PRINT : RF_JINJA_TEXT, list));
         (*list)->value = rf_jinja_string(p->now.bytes, p->now.size);
-        RF_TRY(shift(p));
+        RF_TRY(take_word(p));
         if (type != RF_JINJA_WORD_PRINT) continue;
         RF_TRY(parse_tuple(p, true, &(*list)->a));
         RF_TRY(expect_close(p));
@@ -666,8 +668,8 @@ rf_result rf_jinja_parse(const char *text, size_t size, rf_jinja_template *out)
         .arena = &out->arena, .text = source, .size = copy_source(text, size, source), .line = 1, .fresh = true
     };
     p.after = (rf_jinja_word){ .type = RF_JINJA_WORD_TEXT };
-    RF_TRY(shift(&p));
-    RF_TRY(shift(&p));
+    RF_TRY(take_word(&p));
+    RF_TRY(take_word(&p));
     return parse_body(&p, NULL, &out->body);
 }
 

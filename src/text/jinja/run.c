@@ -18,7 +18,7 @@ typedef struct machine {
     scope *at;
 } machine;
 
-static rf_result evaluate(machine *m, const rf_jinja_node *node, rf_jinja_value *out);
+static rf_result evaluate_node(machine *m, const rf_jinja_node *node, rf_jinja_value *out);
 static rf_result run_list(machine *m, const rf_jinja_node *list, flow *how);
 
 /* ---- names ---- */
@@ -55,7 +55,7 @@ static rf_result look_up(machine *m, const rf_jinja_node *node, rf_jinja_value *
     return function ? callable_new(m, function, NULL, out) : RF_OK;
 }
 
-static rf_result assign(machine *m, const rf_jinja_node *target, rf_jinja_value value)
+static rf_result assign_value(machine *m, const rf_jinja_node *target, rf_jinja_value value)
 {
     char room[96];
     rf_jinja_value owner;
@@ -102,7 +102,7 @@ static rf_result join_strings(machine *m, const rf_jinja_value *a, const rf_jinj
 }
 
 /* "a" ~ 1: both as text, an undefined value as none. */
-static rf_result concatenate(machine *m, const rf_jinja_value *a, const rf_jinja_value *b, rf_jinja_value *out)
+static rf_result join_as_text(machine *m, const rf_jinja_value *a, const rf_jinja_value *b, rf_jinja_value *out)
 {
     rf_jinja_value texts[2] = { rf_jinja_string("", 0), rf_jinja_string("", 0) };
     if (a->type != RF_JINJA_UNDEFINED) RF_TRY(rf_jinja_to_string(m->run, a, &texts[0]));
@@ -110,7 +110,7 @@ static rf_result concatenate(machine *m, const rf_jinja_value *a, const rf_jinja
     return join_strings(m, &texts[0], &texts[1], out);
 }
 
-static rf_result repeat(machine *m, const rf_jinja_value *text, int64_t times, rf_jinja_value *out)
+static rf_result repeat_text(machine *m, const rf_jinja_value *text, int64_t times, rf_jinja_value *out)
 {
     const size_t one = text->is.string.size, most = (size_t)m->run->memory;
     if (times < 0 || one == 0) times = 0;
@@ -159,15 +159,16 @@ static rf_result compute_whole(int op, int64_t a, int64_t b, rf_jinja_value *out
     return RF_OK;
 }
 
-static rf_result compute(machine *m, int op, const rf_jinja_value *a, const rf_jinja_value *b, rf_jinja_value *out)
+static rf_result compute_value(machine *m, int op, const rf_jinja_value *a, const rf_jinja_value *b,
+                               rf_jinja_value *out)
 {
     char room[2][96];
     const bool text = a->type == RF_JINJA_STRING;
-    if (op == '~') return concatenate(m, a, b, out);
+    if (op == '~') return join_as_text(m, a, b, out);
     if (op == '+' && text && b->type == RF_JINJA_STRING) return join_strings(m, a, b, out);
     if (op == '+' && a->type == RF_JINJA_LIST && b->type == RF_JINJA_LIST)
         return join_lists(m, a->is.list, b->is.list, out);
-    if (op == '*' && text && b->type == RF_JINJA_INT) return repeat(m, a, b->is.integer, out);
+    if (op == '*' && text && b->type == RF_JINJA_INT) return repeat_text(m, a, b->is.integer, out);
     if (!rf_jinja_is_number(a) || !rf_jinja_is_number(b))
         return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "'%s' of %s and %s",
                        op == RF_JINJA_FLOOR ? "//" : (const char[]){ (char)op, 0 }, rf_jinja_describe(a, room[0]),
@@ -178,7 +179,7 @@ static rf_result compute(machine *m, int op, const rf_jinja_value *a, const rf_j
                          b->type == RF_JINJA_INT ? b->is.integer : b->is.boolean, out);
 }
 
-static rf_result compare(machine *m, int op, const rf_jinja_value *a, const rf_jinja_value *b, bool *yes)
+static rf_result compare_values(machine *m, int op, const rf_jinja_value *a, const rf_jinja_value *b, bool *yes)
 {
     int order;
     if (op == RF_JINJA_EQUAL || op == RF_JINJA_UNEQUAL) {
@@ -200,10 +201,10 @@ static rf_result evaluate_comparison(machine *m, const rf_jinja_node *node, rf_j
 {
     rf_jinja_value left, right;
     bool yes = true;
-    RF_TRY(evaluate(m, node->a, &left));
+    RF_TRY(evaluate_node(m, node->a, &left));
     for (const rf_jinja_node *n = node->list; yes && n; n = n->next) {
-        RF_TRY(evaluate(m, n->a, &right));
-        RF_TRY(compare(m, n->op, &left, &right, &yes));
+        RF_TRY(evaluate_node(m, n->a, &right));
+        RF_TRY(compare_values(m, n->op, &left, &right, &yes));
         left = right;
     }
     *out = rf_jinja_bool(yes);
@@ -218,7 +219,7 @@ static rf_result place_argument(machine *m, const rf_jinja_node *argument, const
     uint32_t place = out->count;
     rf_jinja_value value;
     const bool has_name = argument->kind == RF_JINJA_ARGUMENT;
-    RF_TRY(evaluate(m, has_name ? argument->a : argument, &value));
+    RF_TRY(evaluate_node(m, has_name ? argument->a : argument, &value));
     if (has_name && builtin->any_name) return rf_jinja_dict_set(m->run, named, argument->name, argument->size, value);
     for (place = has_name ? 0 : place; has_name && place < 3 && builtin->keywords[place]; place++)
         if (strlen(builtin->keywords[place]) == argument->size &&
@@ -247,7 +248,7 @@ static rf_result call_builtin(machine *m, const rf_jinja_builtin *builtin, const
 }
 
 /* Runs statements whose text becomes a value. */
-static rf_result capture(machine *m, const rf_jinja_node *list, rf_jinja_value *out)
+static rf_result capture_text(machine *m, const rf_jinja_node *list, rf_jinja_value *out)
 {
     rf_text_bytes *before = m->run->out, made = { .limit = (size_t)m->run->memory + 1 };
     const bool captured = m->run->captured;
@@ -285,7 +286,7 @@ static rf_result call_macro(machine *m, const rf_jinja_callable *callable, const
         if (!p)
             return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "macro '%.*s' has no parameter for argument %u",
                            (int)(macro->size < 48 ? macro->size : 48), macro->name, place + 1);
-        RF_TRY(evaluate(m, a->kind == RF_JINJA_ARGUMENT ? a->a : a, &value));
+        RF_TRY(evaluate_node(m, a->kind == RF_JINJA_ARGUMENT ? a->a : a, &value));
         RF_TRY(rf_jinja_dict_set(m->run, inner->names, p->name, p->size, value));
     }
     m->at = inner;
@@ -293,10 +294,10 @@ static rf_result call_macro(machine *m, const rf_jinja_callable *callable, const
     for (const rf_jinja_node *p = macro->others; r >= 0 && p; p = p->next) {
         if (rf_jinja_dict_find(m->run, inner->names, p->name, p->size)) continue;
         value = rf_jinja_undefined(p->name, p->size);
-        if (p->a) r = evaluate(m, p->a, &value);
+        if (p->a) r = evaluate_node(m, p->a, &value);
         if (r >= 0) r = rf_jinja_dict_set(m->run, inner->names, p->name, p->size, value);
     }
-    if (r >= 0) r = capture(m, macro->list, out);
+    if (r >= 0) r = capture_text(m, macro->list, out);
     m->at = outer;
     return r;
 }
@@ -308,7 +309,7 @@ static rf_result evaluate_call(machine *m, const rf_jinja_node *node, rf_jinja_v
     rf_jinja_value self = { 0 }, called;
     const rf_jinja_node *name = node->a;
     if (name->kind == RF_JINJA_ATTRIBUTE) {
-        RF_TRY(evaluate(m, name->a, &self));
+        RF_TRY(evaluate_node(m, name->a, &self));
         const rf_jinja_builtin *method = rf_jinja_find_method(self.type, name->name, name->size);
         if (method) return call_builtin(m, method, &self, node->list, out);
         if (self.type != RF_JINJA_DICT && self.type != RF_JINJA_UNDEFINED)
@@ -316,7 +317,7 @@ static rf_result evaluate_call(machine *m, const rf_jinja_node *node, rf_jinja_v
                            (int)(name->size < 48 ? name->size : 48), name->name);
         RF_TRY(rf_jinja_attribute(m->run, &self, name->name, name->size, &called));
     } else {
-        RF_TRY(evaluate(m, name, &called));
+        RF_TRY(evaluate_node(m, name, &called));
     }
     if (called.type != RF_JINJA_CALLABLE)
         return RF_FAIL(called.type == RF_JINJA_UNDEFINED ? RF_ERROR_UNSUPPORTED : RF_ERROR_INVALID_ARGUMENT,
@@ -333,7 +334,7 @@ static rf_result evaluate_list(machine *m, const rf_jinja_node *node, rf_jinja_v
     RF_TRY(rf_jinja_list_new(m->run, 4, out));
     out->is.list->tuple = node->op == 1;
     for (const rf_jinja_node *n = node->list; n; n = n->next) {
-        RF_TRY(evaluate(m, n, &item));
+        RF_TRY(evaluate_node(m, n, &item));
         RF_TRY(rf_jinja_list_add(m->run, out->is.list, item));
     }
     return RF_OK;
@@ -345,8 +346,8 @@ static rf_result evaluate_dict(machine *m, const rf_jinja_node *node, rf_jinja_v
     rf_jinja_value name, value;
     RF_TRY(rf_jinja_dict_new(m->run, 4, out));
     for (const rf_jinja_node *n = node->list; n; n = n->next->next) {
-        RF_TRY(evaluate(m, n, &name));
-        RF_TRY(evaluate(m, n->next, &value));
+        RF_TRY(evaluate_node(m, n, &name));
+        RF_TRY(evaluate_node(m, n->next, &value));
         if (name.type != RF_JINJA_STRING)
             return RF_FAIL(RF_ERROR_UNSUPPORTED, "the name of a member is %s", rf_jinja_describe(&name, room));
         RF_TRY(rf_jinja_dict_set(m->run, out->is.dict, name.is.string.bytes, name.is.string.size, value));
@@ -358,10 +359,10 @@ static rf_result evaluate_part(machine *m, const rf_jinja_node *node, rf_jinja_v
 {
     rf_jinja_value whole, bounds[3] = { { 0 } };
     const rf_jinja_node *parts[] = { node->b, node->c, node->d };
-    RF_TRY(evaluate(m, node->a, &whole));
+    RF_TRY(evaluate_node(m, node->a, &whole));
     if (node->kind == RF_JINJA_ATTRIBUTE) return rf_jinja_attribute(m->run, &whole, node->name, node->size, out);
     for (int i = 0; i < 3; i++)
-        if (parts[i]) RF_TRY(evaluate(m, parts[i], &bounds[i]));
+        if (parts[i]) RF_TRY(evaluate_node(m, parts[i], &bounds[i]));
     return node->kind == RF_JINJA_ITEM ? rf_jinja_item(m->run, &whole, &bounds[0], out)
                                        : rf_jinja_slice(m->run, &whole, bounds, out);
 }
@@ -370,12 +371,12 @@ static rf_result evaluate_negative(machine *m, const rf_jinja_node *node, rf_jin
 {
     const rf_jinja_value zero = rf_jinja_int(0);
     rf_jinja_value value;
-    RF_TRY(evaluate(m, node->a, &value));
+    RF_TRY(evaluate_node(m, node->a, &value));
     if (value.type == RF_JINJA_FLOAT) {
         *out = (rf_jinja_value){ RF_JINJA_FLOAT, { .number = -value.is.number } };
         return RF_OK;
     }
-    return compute(m, '-', &zero, &value, out);
+    return compute_value(m, '-', &zero, &value, out);
 }
 
 static rf_result evaluate_any(machine *m, const rf_jinja_node *node, rf_jinja_value *out)
@@ -391,31 +392,33 @@ static rf_result evaluate_any(machine *m, const rf_jinja_node *node, rf_jinja_va
     case RF_JINJA_SLICE: return evaluate_part(m, node, out);
     case RF_JINJA_CALL: return evaluate_call(m, node, out);
     case RF_JINJA_FILTER:
-    case RF_JINJA_TEST: RF_TRY(evaluate(m, node->a, &a)); return call_builtin(m, node->builtin, &a, node->list, out);
+    case RF_JINJA_TEST:
+        RF_TRY(evaluate_node(m, node->a, &a));
+        return call_builtin(m, node->builtin, &a, node->list, out);
     case RF_JINJA_BINARY:
-        RF_TRY(evaluate(m, node->a, &a));
-        RF_TRY(evaluate(m, node->b, &b));
-        return compute(m, node->op, &a, &b, out);
+        RF_TRY(evaluate_node(m, node->a, &a));
+        RF_TRY(evaluate_node(m, node->b, &b));
+        return compute_value(m, node->op, &a, &b, out);
     case RF_JINJA_NEGATIVE: return evaluate_negative(m, node, out);
     case RF_JINJA_NOT:
-        RF_TRY(evaluate(m, node->a, &a));
+        RF_TRY(evaluate_node(m, node->a, &a));
         *out = rf_jinja_bool(!rf_jinja_truth(&a));
         return RF_OK;
     case RF_JINJA_AND:
     case RF_JINJA_OR:
-        RF_TRY(evaluate(m, node->a, out));
-        return rf_jinja_truth(out) == (node->kind == RF_JINJA_OR) ? RF_OK : evaluate(m, node->b, out);
+        RF_TRY(evaluate_node(m, node->a, out));
+        return rf_jinja_truth(out) == (node->kind == RF_JINJA_OR) ? RF_OK : evaluate_node(m, node->b, out);
     case RF_JINJA_COMPARE: return evaluate_comparison(m, node, out);
     case RF_JINJA_CONDITION:
-        RF_TRY(evaluate(m, node->b, &b));
-        if (rf_jinja_truth(&b)) return evaluate(m, node->a, out);
+        RF_TRY(evaluate_node(m, node->b, &b));
+        if (rf_jinja_truth(&b)) return evaluate_node(m, node->a, out);
         *out = rf_jinja_undefined("", 0);
-        return node->c ? evaluate(m, node->c, out) : RF_OK;
+        return node->c ? evaluate_node(m, node->c, out) : RF_OK;
     default: return RF_FAIL(RF_ERROR_INTERNAL, "no expression");
     }
 }
 
-static rf_result evaluate(machine *m, const rf_jinja_node *node, rf_jinja_value *out)
+static rf_result evaluate_node(machine *m, const rf_jinja_node *node, rf_jinja_value *out)
 {
     const uint32_t line = m->run->line;
     m->run->line = node->line;
@@ -436,8 +439,8 @@ static rf_result filter_items(machine *m, const rf_jinja_node *node, rf_jinja_va
     RF_TRY(rf_jinja_list_new(m->run, 0, items));
     rf_result r = scope_new(m, outer, &m->at);
     for (uint32_t i = 0; r >= 0 && i < all.is.list->count; i++) {
-        r = assign(m, node->a, all.is.list->items[i]);
-        if (r >= 0) r = evaluate(m, node->c, &said);
+        r = assign_value(m, node->a, all.is.list->items[i]);
+        if (r >= 0) r = evaluate_node(m, node->c, &said);
         if (r >= 0 && rf_jinja_truth(&said)) r = rf_jinja_list_add(m->run, items->is.list, all.is.list->items[i]);
     }
     m->at = outer;
@@ -448,7 +451,7 @@ static rf_result run_for(machine *m, const rf_jinja_node *node, flow *how)
 {
     rf_jinja_value whole, items;
     scope *outer = m->at;
-    RF_TRY(evaluate(m, node->b, &whole));
+    RF_TRY(evaluate_node(m, node->b, &whole));
     RF_TRY(rf_jinja_iterate(m->run, &whole, &items));
     if (node->c) RF_TRY(filter_items(m, node, &items));
     if (items.is.list->count == 0) return run_list(m, node->others, how);
@@ -461,7 +464,7 @@ static rf_result run_for(machine *m, const rf_jinja_node *node, flow *how)
         inner = FLOW_ON;
         r = scope_new(m, outer, &m->at);
         if (r >= 0) r = rf_jinja_dict_set(m->run, m->at->names, "loop", 4, variable);
-        if (r >= 0) r = assign(m, node->a, items.is.list->items[loop->at]);
+        if (r >= 0) r = assign_value(m, node->a, items.is.list->items[loop->at]);
         if (r >= 0) r = run_list(m, node->list, &inner);
         m->at = outer;
     }
@@ -473,7 +476,7 @@ static rf_result run_if(machine *m, const rf_jinja_node *node, flow *how)
 {
     rf_jinja_value said;
     for (;;) {
-        RF_TRY(evaluate(m, node->a, &said));
+        RF_TRY(evaluate_node(m, node->a, &said));
         if (rf_jinja_truth(&said)) return run_list(m, node->list, how);
         const rf_jinja_node *next = node->others;
         if (!next || next->kind != RF_JINJA_IF || next->next) return run_list(m, next, how);
@@ -484,8 +487,8 @@ static rf_result run_if(machine *m, const rf_jinja_node *node, flow *how)
 static rf_result run_set(machine *m, const rf_jinja_node *node)
 {
     rf_jinja_value value;
-    RF_TRY(node->b ? evaluate(m, node->b, &value) : capture(m, node->list, &value));
-    return assign(m, node->a, value);
+    RF_TRY(node->b ? evaluate_node(m, node->b, &value) : capture_text(m, node->list, &value));
+    return assign_value(m, node->a, value);
 }
 
 static rf_result run_generation(machine *m, const rf_jinja_node *node, flow *how)
@@ -504,7 +507,7 @@ static rf_result run_statement(machine *m, const rf_jinja_node *node, flow *how)
     rf_jinja_value value;
     switch (node->kind) {
     case RF_JINJA_TEXT: return rf_jinja_write(m->run, &node->value, m->run->out);
-    case RF_JINJA_PRINT: RF_TRY(evaluate(m, node->a, &value)); return rf_jinja_write(m->run, &value, m->run->out);
+    case RF_JINJA_PRINT: RF_TRY(evaluate_node(m, node->a, &value)); return rf_jinja_write(m->run, &value, m->run->out);
     case RF_JINJA_IF: return run_if(m, node, how);
     case RF_JINJA_FOR: return run_for(m, node, how);
     case RF_JINJA_SET: return run_set(m, node);

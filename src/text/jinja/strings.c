@@ -15,7 +15,7 @@ typedef struct writer {
     int indent; /* of JSON; below 0: one line */
 } writer;
 
-static rf_result put(writer *w, const char *text)
+static rf_result put_text(writer *w, const char *text)
 {
     return rf_text_bytes_append(w->out, text, strlen(text));
 }
@@ -25,10 +25,10 @@ static rf_result put_number(writer *w, double number)
 {
     char text[40];
     if (!isfinite(number))
-        return put(w, isnan(number) ? (w->json ? "NaN" : "nan")
-                      : w->json     ? (number > 0 ? "Infinity" : "-Infinity")
-                      : number > 0  ? "inf"
-                                    : "-inf");
+        return put_text(w, isnan(number) ? (w->json ? "NaN" : "nan")
+                           : w->json     ? (number > 0 ? "Infinity" : "-Infinity")
+                           : number > 0  ? "inf"
+                                         : "-inf");
     int digits = 1;
     while (rf_number_print(text, sizeof(text), "%.*e", digits - 1, number) && digits < 17 &&
            rf_number_parse(text, NULL) != number)
@@ -40,7 +40,7 @@ static rf_result put_number(writer *w, double number)
         rf_number_print(text, sizeof(text), "%.*f", digits - 1 > exponent ? digits - 1 - exponent : 0, number);
         if (!strchr(text, '.')) strcat(text, ".0");
     }
-    return put(w, text);
+    return put_text(w, text);
 }
 
 /* A text in quotes: double ones in JSON, else single ones unless it has them and no double ones. */
@@ -58,10 +58,10 @@ static rf_result put_quoted(writer *w, const char *text, size_t size)
         for (size_t k = 0; k < known; k += 2)
             if (letters[k + 1] == c) escape[1] = letters[k];
         if (c == quote || c == '\\' || escape[1] != c)
-            RF_TRY(put(w, escape));
+            RF_TRY(put_text(w, escape));
         else if ((uint8_t)c < 32 || (c == 127 && !w->json)) {
             snprintf(escape, sizeof(escape), w->json ? "\\u%04x" : "\\x%02x", (unsigned)(uint8_t)c);
-            RF_TRY(put(w, escape));
+            RF_TRY(put_text(w, escape));
         } else
             RF_TRY(rf_text_bytes_append(w->out, &c, 1));
     }
@@ -73,7 +73,7 @@ static rf_result put_break(writer *w, uint32_t level)
 {
     static const char spaces[33] = "                                ";
     if (w->indent < 0) return RF_OK;
-    RF_TRY(put(w, "\n"));
+    RF_TRY(put_text(w, "\n"));
     for (size_t left = (size_t)w->indent * level; left > 0;) {
         const size_t some = left < 32 ? left : 32;
         RF_TRY(rf_text_bytes_append(w->out, spaces, some));
@@ -86,42 +86,43 @@ static rf_result put_value(writer *w, const rf_jinja_value *value, uint32_t leve
 
 static rf_result put_comma(writer *w, uint32_t i, uint32_t level)
 {
-    if (i > 0) RF_TRY(put(w, w->indent < 0 ? ", " : ","));
+    if (i > 0) RF_TRY(put_text(w, w->indent < 0 ? ", " : ","));
     return put_break(w, level + 1);
 }
 
 static rf_result put_list(writer *w, const rf_jinja_list *list, uint32_t level)
 {
     const bool round = list->tuple && !w->json;
-    RF_TRY(put(w, round ? "(" : "["));
+    RF_TRY(put_text(w, round ? "(" : "["));
     for (uint32_t i = 0; i < list->count; i++) {
         RF_TRY(put_comma(w, i, level));
         RF_TRY(put_value(w, &list->items[i], level + 1));
     }
     if (list->count > 0) RF_TRY(put_break(w, level));
-    return put(w, !round ? "]" : list->count == 1 ? ",)" : ")");
+    return put_text(w, !round ? "]" : list->count == 1 ? ",)" : ")");
 }
 
 static rf_result put_dict(writer *w, const rf_jinja_dict *dict, uint32_t level)
 {
-    RF_TRY(put(w, "{"));
+    RF_TRY(put_text(w, "{"));
     for (uint32_t i = 0; i < dict->count; i++) {
         RF_TRY(put_comma(w, i, level));
         RF_TRY(put_quoted(w, dict->entries[i].name, dict->entries[i].size));
-        RF_TRY(put(w, ": "));
+        RF_TRY(put_text(w, ": "));
         RF_TRY(put_value(w, &dict->entries[i].value, level + 1));
     }
     if (dict->count > 0) RF_TRY(put_break(w, level));
-    return put(w, "}");
+    return put_text(w, "}");
 }
 
 static rf_result put_any(writer *w, const rf_jinja_value *value, uint32_t level)
 {
     char text[96];
     switch (value->type) {
-    case RF_JINJA_NONE: return put(w, w->json ? "null" : "None");
-    case RF_JINJA_BOOL: return put(w, value->is.boolean ? (w->json ? "true" : "True") : w->json ? "false" : "False");
-    case RF_JINJA_INT: snprintf(text, sizeof(text), "%lld", (long long)value->is.integer); return put(w, text);
+    case RF_JINJA_NONE: return put_text(w, w->json ? "null" : "None");
+    case RF_JINJA_BOOL:
+        return put_text(w, value->is.boolean ? (w->json ? "true" : "True") : w->json ? "false" : "False");
+    case RF_JINJA_INT: snprintf(text, sizeof(text), "%lld", (long long)value->is.integer); return put_text(w, text);
     case RF_JINJA_FLOAT: return put_number(w, value->is.number);
     case RF_JINJA_STRING: return put_quoted(w, value->is.string.bytes, value->is.string.size);
     case RF_JINJA_LIST: return put_list(w, value->is.list, level);
@@ -129,7 +130,7 @@ static rf_result put_any(writer *w, const rf_jinja_value *value, uint32_t level)
         if (!value->is.dict->is_namespace) return put_dict(w, value->is.dict, level);
         break;
     case RF_JINJA_UNDEFINED:
-        if (!w->json) return put(w, "Undefined");
+        if (!w->json) return put_text(w, "Undefined");
         break;
     case RF_JINJA_LOOP:
     case RF_JINJA_CALLABLE: break;

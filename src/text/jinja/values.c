@@ -86,7 +86,7 @@ rf_result rf_jinja_list_new(rf_jinja_run *run, uint32_t room, rf_jinja_value *ou
 }
 
 /* Room for one more item, twice as much as before. */
-static rf_result grow(rf_jinja_run *run, void **items, uint32_t count, uint32_t *room, size_t item)
+static rf_result grow_room(rf_jinja_run *run, void **items, uint32_t count, uint32_t *room, size_t item)
 {
     if (count < *room) return RF_OK;
     const uint32_t more = *room < 4 ? 8 : *room < (1u << 30) ? 2 * *room : UINT32_MAX;
@@ -100,7 +100,7 @@ static rf_result grow(rf_jinja_run *run, void **items, uint32_t count, uint32_t 
 
 rf_result rf_jinja_list_add(rf_jinja_run *run, rf_jinja_list *list, rf_jinja_value value)
 {
-    RF_TRY(grow(run, (void **)&list->items, list->count, &list->room, sizeof(value)));
+    RF_TRY(grow_room(run, (void **)&list->items, list->count, &list->room, sizeof(value)));
     list->items[list->count++] = value;
     return RF_OK;
 }
@@ -143,7 +143,7 @@ rf_result rf_jinja_dict_set(rf_jinja_run *run, rf_jinja_dict *dict, const char *
             .value = value;
         return RF_OK;
     }
-    RF_TRY(grow(run, (void **)&dict->entries, dict->count, &dict->room, sizeof(rf_jinja_entry)));
+    RF_TRY(grow_room(run, (void **)&dict->entries, dict->count, &dict->room, sizeof(rf_jinja_entry)));
     dict->entries[dict->count++] = (rf_jinja_entry){ name, size, value };
     return RF_OK;
 }
@@ -174,7 +174,7 @@ static rf_result dict_from_json(rf_jinja_run *run, const json_t *json, rf_jinja_
         rf_jinja_value text, value;
         RF_TRY(rf_jinja_copy(run, name, strlen(name), &text));
         RF_TRY(rf_jinja_from_json(run, member, &value));
-        RF_TRY(grow(run, (void **)&dict->entries, dict->count, &dict->room, sizeof(rf_jinja_entry)));
+        RF_TRY(grow_room(run, (void **)&dict->entries, dict->count, &dict->room, sizeof(rf_jinja_entry)));
         dict->entries[dict->count++] = (rf_jinja_entry){ text.is.string.bytes, text.is.string.size, value };
     }
     return RF_OK;

@@ -30,7 +30,7 @@ static bool at_text(const rf_jinja_words *w, const char *text)
     return w->size - w->at >= size && memcmp(w->text + w->at, text, size) == 0;
 }
 
-static void advance(rf_jinja_words *w, size_t to)
+static void advance_to(rf_jinja_words *w, size_t to)
 {
     for (; w->at < to; w->at++) w->line += w->text[w->at] == '\n';
 }
@@ -69,7 +69,7 @@ static void strip_behind(rf_jinja_words *w)
     else if (w->trim && to < w->size && w->text[to] == '\n')
         to++;
     if (to > w->at) w->fresh = w->text[to - 1] == '\n';
-    advance(w, to);
+    advance_to(w, to);
     w->strip = w->trim = false;
 }
 
@@ -81,7 +81,7 @@ static rf_result skip_comment(rf_jinja_words *w)
     if (at + 1 >= w->size) return RF_FAIL(RF_ERROR_CORRUPT_DATA, "line %u: a comment has no end", line);
     w->strip = w->text[at - 1] == '-' && at > w->at + 2;
     w->trim = !(w->text[at - 1] == '+' && at > w->at + 2);
-    advance(w, at + 2);
+    advance_to(w, at + 2);
     w->fresh = false;
     return RF_OK;
 }
@@ -96,7 +96,7 @@ static rf_result next_outside(rf_jinja_words *w, rf_jinja_word *out)
             .type = RF_JINJA_WORD_TEXT, .line = w->line, .bytes = w->text + begin, .size = end - begin
         };
         if (tag > begin) w->fresh = w->text[tag - 1] == '\n';
-        advance(w, tag);
+        advance_to(w, tag);
         if (out->size > 0) return RF_OK;
         out->line = w->line;
         out->type = RF_JINJA_WORD_END;
@@ -181,7 +181,7 @@ static rf_result take_string(rf_jinja_words *w, rf_jinja_word *out)
         size += taken ? written : 1;
         at += taken + 1;
     }
-    advance(w, end + 1);
+    advance_to(w, end + 1);
     out->type = RF_JINJA_WORD_STRING;
     out->bytes = text;
     out->size = size;
@@ -242,7 +242,7 @@ static rf_result take_operator(rf_jinja_words *w, rf_jinja_word *out)
 rf_result rf_jinja_next_word(rf_jinja_words *w, rf_jinja_word *out)
 {
     if (!w->inside) return next_outside(w, out);
-    while (w->at < w->size && is_space(w->text[w->at])) advance(w, w->at + 1);
+    while (w->at < w->size && is_space(w->text[w->at])) advance_to(w, w->at + 1);
     *out = (rf_jinja_word){ .line = w->line };
     if (w->at == w->size) return RF_FAIL(RF_ERROR_CORRUPT_DATA, "line %u: a tag has no end", w->line);
     if (take_close(w, out)) return RF_OK;
