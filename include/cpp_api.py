@@ -120,6 +120,8 @@ BY_HAND = {"rf_model_create_sequential", "rf_model_add_layer", "rf_model_fit", "
            "rf_model_builder_finish", "rf_variable_read", "rf_variable_assign", "rf_strategy_run",
            "rf_strategy_reduce", "rf_iterator_next", "rf_gradients", "rf_transpose",
            "rf_variable_tensor", "rf_checkpoint_add_iterator"}
+# Functions whose first part is of a header, not of an object: they are methods of this object.
+METHODS = {"rf_lora_": "model"}
 # Defaults of last arguments, by their name and by their type.
 DEFAULTS = {"seed": "0", "epsilon": "0", "sample_weight": "{}", "step": "{}"}
 USUAL = {"bool": "false", "rf_shuffle_mode": "RF_SHUFFLE_EACH_PASS",
@@ -159,6 +161,8 @@ class Function:
         # The handle that the name begins with: the longest, as in rf_checkpoint_manager_create().
         self.subject = max((h for h in handles if name.startswith("rf_%s_" % h)), key=len,
                            default=None)
+        self.guest = next((o for prefix, o in METHODS.items() if name.startswith(prefix)), None)
+        self.subject = self.subject or self.guest
         self.fits = name not in BY_HAND and self.read()
         if self.fits:
             self.place()
@@ -277,7 +281,7 @@ class Function:
             made = self.outs[0][0]
             if made == self.subject:
                 self.owner = made
-        if self.owner:
+        if self.owner and not self.guest:
             stem = stem[len(self.owner) + 1:]
             stem = re.sub(r"^create_(?=\w)", "", stem)
         self.name = stem + "_" if stem in RESERVED else stem

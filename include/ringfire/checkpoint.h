@@ -437,9 +437,11 @@ typedef struct rf_inference rf_inference;
  * weights and constants. Collective.
  * Sequential or not: what layers and functions compute is in the graph, and their code is not
  * needed again. Variables keep the values that they have now. The model is traced once more, so its
- * function is called. `params` may be NULL; `async` is not supported.
- * @return RF_ERROR_UNSUPPORTED where the forward pass updates state; RF_ERROR_INVALID_ARGUMENT
- *   where a shape in it is fixed to one batch size.
+ * function is called. Sizes that its inputs leave open stay open. `params` may be NULL; `async` is
+ * not supported.
+ * @return RF_ERROR_UNSUPPORTED where the forward pass updates state, or where something in it has a
+ *   size that the inputs leave open; RF_ERROR_INVALID_ARGUMENT where a shape in it is fixed to one
+ *   batch size.
  */
 RF_API RF_MUST_USE rf_result rf_model_export(rf_model *model, const char *path,
                                              const rf_save_params *params);
@@ -457,7 +459,7 @@ RF_API RF_MUST_USE rf_result rf_inference_load(const char *path, const rf_infere
 RF_API void rf_inference_destroy(rf_inference **inference);
 /**
  * Types and shapes of input and output, without data. Dimensions that depend on the batch, such as
- * dim[0], are -1. Either may be NULL.
+ * dim[0], or that the model leaves open, are -1. Either may be NULL.
  */
 RF_API void rf_inference_signature(const rf_inference *inference, rf_array *input,
                                    rf_array *output);

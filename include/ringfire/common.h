@@ -172,6 +172,19 @@ typedef enum rf_dtype {
     RF_DTYPE_COUNT
 } rf_dtype;
 
+/** How weights that are not trained are stored in fewer bits: blocks of neighbours, each with a
+ * scale in f16. Their products are computed in f32. */
+typedef enum rf_quantization {
+    RF_QUANTIZATION_NONE,
+    /** 8 bits, 32 numbers a block, as GGUF's Q8_0: 8.5 bits with the scale */
+    RF_QUANTIZATION_INT8,
+    /** 4 bits, 64 numbers a block: the 16 levels of NormalFloat (Dettmers et al. 2023, QLoRA) times
+     * the block's greatest magnitude: 4.25 bits with the scale */
+    RF_QUANTIZATION_NF4,
+    /** 4 bits, 32 numbers a block, as GGUF's: 4.5 bits with the scale */
+    RF_QUANTIZATION_Q4_0,
+} rf_quantization;
+
 /**
  * The number that `text` begins with, as strtod(), but with a decimal point whatever the locale of
  * the program is. Thread-safe.

@@ -509,6 +509,20 @@ RF_API RF_MUST_USE rf_result rf_layer_position_embedding(int32_t max_length,
  * @param max_wavelength w; 0: 10,000
  */
 RF_API RF_MUST_USE rf_result rf_layer_sine_position_encoding(float max_wavelength, rf_layer **out);
+/**
+ * Places of tokens that are padded on either side: i32 [n, steps] -> i32 [n, steps]. A token gets
+ * `padding` plus its number among the tokens of its row that are not `padding`, from 1 on; padding
+ * gets `padding`. As indices of rf_layer_embedding() they are the positions of RoBERTa (Liu et al.
+ * 2019). `padding` must not be negative.
+ */
+RF_API RF_MUST_USE rf_result rf_layer_token_positions(int32_t padding, rf_layer **out);
+/**
+ * Puts a learned vector before each sequence, which a transformer of images classifies by
+ * (Dosovitskiy et al. 2021): x [n, t, d] -> [n, 1 + t, d]; variable "token" [d].
+ * @param initializer NULL: zeros
+ */
+RF_API RF_MUST_USE rf_result rf_layer_class_token(const rf_initializer *initializer,
+                                                  const char *name, rf_layer **out);
 /** Whether rf_layer_embedding_head() adds a bias. */
 typedef enum rf_bias_use { RF_WITH_BIAS, RF_WITHOUT_BIAS } rf_bias_use;
 /**

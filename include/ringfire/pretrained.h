@@ -13,6 +13,7 @@
 #define RINGFIRE_PRETRAINED_H
 
 #include <ringfire/common.h>
+#include <ringfire/dataset.h>
 #include <ringfire/model.h>
 #include <ringfire/strategy.h>
 #include <ringfire/train.h>
@@ -28,9 +29,11 @@ typedef struct rf_pretrained_config rf_pretrained_config;
 
 /** How a tensor of the files holds what a variable has. */
 typedef enum rf_pretrained_layout {
-    RF_PRETRAINED_SAME,       /**< in the same order; dimensions may be joined: [d, h * k] for
-                                   [d, h, k] */
-    RF_PRETRAINED_TRANSPOSED, /**< [out, in], as PyTorch's Linear, of a variable [in, out] */
+    RF_PRETRAINED_SAME, /**< in the same order; dimensions may be joined: [d, h * k] for [d, h, k];
+                             and ones may go before them */
+    /** [out, in], as PyTorch's Linear, of a variable [in, out]; and [out, in, h, w], as its Conv2d,
+     * of a kernel [h, w, in, out]. A tensor [c * m, 1, h, w] is a depthwise kernel [h, w, c, m] */
+    RF_PRETRAINED_TRANSPOSED,
 } rf_pretrained_layout;
 /**
  * A row of the table that says which tensor of the files is which variable of the model. "{}" in
@@ -53,6 +56,8 @@ typedef struct rf_pretrained_tensor {
     uint32_t part;
     /** A model without the variable is fine: the tensor, of another head, is kept as it is. */
     bool optional;
+    /** It belongs to a head, above the part whose names may have the architecture's prefix. */
+    bool head;
     uint64_t reserved[4]; /**< zero: room for later fields */
 } rf_pretrained_tensor;
 /** The outputs of a model that a function makes for rf_pretrained_open(). */
@@ -71,7 +76,10 @@ typedef struct rf_pretrained_outputs {
  */
 typedef rf_result (*rf_pretrained_build_fn)(rf_pretrained_config *config, rf_model_builder *builder,
                                             rf_pretrained_outputs *outputs, void *user);
-/** An architecture: what `model_type` in `config.json` names. All but `user` is required. */
+/**
+ * An architecture: what `model_type` in `config.json` names, or `architecture` where there is none.
+ * All but `user` is required.
+ */
 typedef struct rf_pretrained_architecture {
     const char *model_type; /**< "gpt2" */
     /**
@@ -102,7 +110,21 @@ typedef struct rf_pretrained_params {
      * trained and predicted. 0: 128, or as many as the model takes
      */
     uint32_t sequence_length;
-    uint64_t reserved[8]; /**< zero: room for later fields */
+    /**
+     * Height and width of the images that a model of images is built for, which exported files
+     * state. Others may be trained and predicted, but not by a model with learned positions.
+     * 0: what `config.json` says, or 224
+     */
+    uint32_t image_size;
+    /** In training batch normalization takes mean and variance of the whole batch, not of each
+     * replica's part: rf_batch_norm_params::synchronized */
+    bool synchronized_batch_norm;
+    /**
+     * Weights in 8 or 4 bits, which are not trained (rf_strategy_set_quantization()): each is
+     * quantized while it is read, and no device ever holds it in more. NULL: as the strategy says
+     */
+    const rf_quantize_params *quantize;
+    uint64_t reserved[6]; /**< zero: room for later fields */
 } rf_pretrained_params;
 /**
  * Opens a directory: makes its model on the strategy, and reads the weights into it, in pieces of a
@@ -110,11 +132,14 @@ typedef struct rf_pretrained_params {
  * compute in what rf_strategy_set_dtype_policy() said before. The chief of a job reads.
  * Collective; blocking.
  *
- * `model_type` and `architectures` of `config.json` decide what the model is. Text models take i32
- * "input_ids" [n, steps]; encoders also i32 "attention_mask", where 0 is padding, and BERT
+ * `model_type` and `architectures` of `config.json` decide what the model is; where there is no
+ * `model_type`, `architecture` does, which names a network of torchvision or timm. Text models take
+ * i32 "input_ids" [n, steps]; encoders also i32 "attention_mask", where 0 is padding, and BERT
  * "token_type_ids". Language models give "logits" [n, steps, vocabulary], classifiers "logits" [n,
  * classes], and models without a head "last_hidden_state" [n, steps, width], BERT also
- * "pooler_output" [n, width].
+ * "pooler_output" [n, width]. Models of images take f32 "pixel_values" [n, height, width, channels]
+ * and give the same "logits" or, without a head, ViT's sequence of patches, or ResNet's image
+ * [n, height / 32, width / 32, channels], and "pooler_output".
  *
  * @param params may be NULL; copied but for architectures, which are borrowed as long as the result
  *   lives
@@ -127,6 +152,16 @@ typedef struct rf_pretrained_params {
 RF_API RF_MUST_USE rf_result rf_pretrained_open(rf_strategy *strategy, const char *path,
                                                 const rf_pretrained_params *params,
                                                 rf_pretrained **out);
+/**
+ * How images become what a model of images was trained with, as `preprocessor_config.json` says:
+ * sets `mean` and `deviation` of its channels for rf_dataset_map_augment(), whose images are in [0,
+ * 1]. Where it is not there, or does not ask for it, they are 0 and 1. The chief of a job reads.
+ * Collective; blocking.
+ * @return RF_ERROR_UNSUPPORTED names a key whose value cannot be used; RF_ERROR_CORRUPT_DATA;
+ *   RF_ERROR_IO
+ */
+RF_API RF_MUST_USE rf_result rf_pretrained_image_scale(const rf_pretrained *pretrained,
+                                                       rf_augment_params *params);
 /** The model, owned by what was opened. NULL for NULL. */
 RF_API rf_model *rf_pretrained_model(const rf_pretrained *pretrained);
 /**
@@ -144,7 +179,8 @@ RF_API RF_MUST_USE rf_result rf_pretrained_generate_params(const rf_pretrained *
 /**
  * Writes a directory like the one that was opened: the same files of tensors, with the model's
  * weights in the names, types and shapes that they had, and copies of the configuration and of the
- * tokenizer's files. Weights that were not trained have the bytes that they had. A directory that
+ * tokenizer's files. Weights that were not trained have the bytes that they had, those in few bits
+ * too; one in few bits that was assigned has what its bits say. A directory that
  * does not exist is made; it may be the one that was opened. Each file appears under its name when
  * it is complete. The chief of a job writes. Collective; blocking.
  */
@@ -185,6 +221,8 @@ RF_API void rf_pretrained_config_refuse(rf_pretrained_config *config, const char
                                         const char *why);
 /** The first failure. */
 RF_API rf_result rf_pretrained_config_status(const rf_pretrained_config *config);
+/** Height and width of the images to build for: those of rf_pretrained_params, or `fallback`. */
+RF_API int32_t rf_pretrained_config_image_size(rf_pretrained_config *config, int32_t fallback);
 /** Steps of the sequences to build for: those of rf_pretrained_params, at most `longest`. */
 RF_API int32_t rf_pretrained_config_steps(rf_pretrained_config *config, int32_t longest);
 

@@ -18,6 +18,7 @@
 #include <ringfire/gguf.h>
 #include <ringfire/interchange.h>
 #include <ringfire/layers.h>
+#include <ringfire/lora.h>
 #include <ringfire/metrics.h>
 #include <ringfire/model.h>
 #include <ringfire/ops.h>

@@ -381,6 +381,34 @@ typedef struct rf_dtype_policy {
  */
 RF_API RF_MUST_USE rf_result rf_strategy_set_dtype_policy(rf_strategy *strategy,
                                                           const rf_dtype_policy *policy);
+/** How weights are stored. NULL or zeroed: in f32. */
+typedef struct rf_quantize_params {
+    rf_quantization kind;
+    /**
+     * Names of the weights, such as "h/0/mlp/c_fc/kernel", where "*" stands for any characters.
+     * NULL: the kernels of dense layers and of the projections of attention, but for one of
+     * "lm_head"; no tables of embeddings
+     */
+    const char *const *weights;
+    uint32_t num_weights;
+    uint64_t reserved[4]; /**< zero: room for later fields */
+} rf_quantize_params;
+/**
+ * Stores the weights of layers that are called for the first time from here on in 8 or 4 bits:
+ * kernels of dense layers and of the projections of attention, and tables of embeddings, which a
+ * head may share. Other weights stay in f32. Only the few bits ever get to a device. Products
+ * decode them and compute in f32; so does their gradient by the activation.
+ *
+ * Such a weight is not trained: it has no gradient, takes no slots of an optimizer, and is in
+ * rf_model_variables() as one that is not trainable. Adapters (lora.h) train beside it.
+ * rf_variable_read(), checkpoints and files of weights have its values in f32, and assigning
+ * quantizes anew; what was read comes back to the bit. Models with such weights cannot be exported.
+ * Every worker makes the same call.
+ * @param params copied; NULL: f32 again
+ * @return RF_ERROR_INVALID_ARGUMENT for a kind that does not exist and for an empty name.
+ */
+RF_API RF_MUST_USE rf_result rf_strategy_set_quantization(rf_strategy *strategy,
+                                                          const rf_quantize_params *params);
 /**
  * Creates an f32 variable with the same value on every replica.
  * Every worker must create the same variables in the same order. Blocking: waits for work in

@@ -437,7 +437,8 @@ typedef struct rf_tensorboard_params {
  * Creates a callback that writes event files (events.h) to directory/train and
  * directory/validation, under Keras' tags: "epoch_loss", "epoch_accuracy", "epoch_learning_rate",
  * "batch_loss", ... "<variable>/histogram". `ringfire report` reads besides:
- * "epoch_examples_per_second", "replica_0/share", ... and the text "ringfire/devices".
+ * "epoch_examples_per_second", "replica_0/share", ... and texts such as "ringfire/devices" and, of
+ * compiled confusion matrices, "ringfire/confusion/val_confusion_matrix", ... after each epoch.
  * The files are opened when fit begins. In a job of several workers only the chief writes.
  */
 RF_API RF_MUST_USE rf_result rf_callback_tensorboard(const rf_tensorboard_params *params,

@@ -21,7 +21,7 @@ extern "C" {
 #define RF_VERSION_ENCODE(major, minor, patch) ((major) << 16 | (minor) << 8 | (patch))
 /** Version of these headers as one number. */
 #define RF_VERSION_NUMBER RF_VERSION_ENCODE(RF_VERSION_MAJOR, RF_VERSION_MINOR, RF_VERSION_PATCH)
-/** Version of these headers as text, e.g. "0.1.0". */
+/** Version of these headers as text, e.g. "1.2.3". */
 #define RF_VERSION_STRING RF_VERSION_TEXT_(RF_VERSION_MAJOR, RF_VERSION_MINOR, RF_VERSION_PATCH)
 #define RF_VERSION_TEXT_(major, minor, patch) RF_VERSION_QUOTE_(major, minor, patch)
 #define RF_VERSION_QUOTE_(major, minor, patch) #major "." #minor "." #patch
@@ -36,7 +36,7 @@ extern "C" {
  */
 RF_API uint32_t rf_version_number(void);
 /**
- * Version of the library at run time as text, e.g. "0.1.0".
+ * Version of the library at run time as text, e.g. "1.2.3".
  * The string is static and never NULL. Thread-safe.
  */
 RF_API const char *rf_version_string(void);

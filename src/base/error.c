@@ -91,6 +91,13 @@ void rf_error_one_line(char *text)
         if ((unsigned char)*text < ' ' || *text == 127) *text = '?';
 }
 
+const char *rf_error_show(const char *text, char *shown, size_t size)
+{
+    snprintf(shown, size, "%s", text);
+    rf_error_one_line(shown);
+    return shown;
+}
+
 const char *rf_error_message(void)
 {
     return current.message;

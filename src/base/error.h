@@ -25,6 +25,8 @@ rf_result rf_error_restore(const rf_error_record *record);
 rf_result rf_error_code(int64_t value);
 /* A text from another process, to become part of messages of one line: control characters become '?'. */
 void rf_error_one_line(char *text);
+/* The same for the beginning of a text that stays as it is, such as a name in a file. Returns `shown`. */
+const char *rf_error_show(const char *text, char *shown, size_t size);
 
 /* Judges what a user's function returned. It may fail without a record: this thread's last one then tells of something
  * else, and a new one says "<what> returned <code>". `before` is rf_error_count() from before the call. Returns RF_OK

@@ -116,17 +116,13 @@ static float *read_wide(const rf_tensor_desc *desc, const void *from)
 {
     const int64_t count = rf_shape_count(desc->shape);
     float *to = RF_NEW_ARRAY(float, count);
-    for (int64_t i = 0; to && i < count; i++)
-        to[i] = desc->dtype == RF_F16 ? rf_f16_to_f32(((const uint16_t *)from)[i])
-                                      : rf_bf16_to_f32(((const uint16_t *)from)[i]);
+    if (to) rf_floats_widen(to, from, desc->dtype, (size_t)count);
     return to;
 }
 
 static void write_narrow(const rf_tensor_desc *desc, const float *from, uint16_t *to)
 {
-    const int64_t count = rf_shape_count(desc->shape);
-    for (int64_t i = 0; i < count; i++)
-        to[i] = desc->dtype == RF_F16 ? rf_f32_to_f16(from[i]) : rf_f32_to_bf16(from[i]);
+    rf_floats_narrow(to, desc->dtype, from, (size_t)rf_shape_count(desc->shape));
 }
 
 static rf_result reference_widened(const rf_op_call *call, void *const *in, void *const *out, void **wide_in,

@@ -58,6 +58,8 @@
 
 #define RF_LINEAR_OPS(OP)                                                                                              \
     OP(matmul)                  /* a, b[, bias] */                                                                     \
+    OP(matmul_quantized)        /* x, words i32 of a matrix in few bits */                                             \
+    OP(gather_quantized)        /* words, indices i32 */                                                               \
     OP(bias_add)                /* x [..., c], bias [c] */                                                             \
     OP(conv2d)                  /* x, kernel[, bias] */                                                                \
     OP(conv2d_data_grad)        /* dy, kernel, x (shape only) -> dx */                                                 \

@@ -114,6 +114,19 @@ rf_result rf_emit_matmul(rf_graph *g, rf_value a, rf_value b, bool transpose_a, 
 rf_result rf_emit_wide_matmul(rf_graph *g, rf_value a, rf_value b, bool transpose_a, bool transpose_b, rf_value *out);
 rf_result rf_emit_bias_add(rf_graph *g, rf_value x, rf_value bias, rf_value *out);
 
+/* ---- quantized.c ---- */
+/* A matrix of few bits: how it is stored, and its shape. transposed: a product is one with its transpose. */
+typedef struct rf_quantized_attr {
+    uint32_t kind /* rf_quantization */, transposed;
+    int64_t lines, length;
+} rf_quantized_attr;
+/* x [..., lines] W -> [..., length], or x [..., length] W^T -> [..., lines]. */
+rf_result rf_emit_matmul_quantized(rf_graph *g, rf_value x, rf_value words, const rf_quantized_attr *attr,
+                                   rf_value *out);
+/* Lines of W, in f32. */
+rf_result rf_emit_gather_quantized(rf_graph *g, rf_value words, rf_value indices, const rf_quantized_attr *attr,
+                                   rf_value *out);
+
 /* ---- conv2d*.c ---- */
 typedef struct rf_conv2d_attr {
     int32_t padding, stride[2], dilation[2], groups, explicit_padding[4];
@@ -147,6 +160,8 @@ rf_result rf_emit_avg_pool2d(rf_graph *g, rf_value x, const rf_pool2d_params *pa
 rf_result rf_emit_global_avg_pool2d(rf_graph *g, rf_value x, rf_value *out);
 
 /* ---- shape.c ---- */
+/* In a reshape's attribute: the size of that dimension of x. Only graphs of files have it. */
+enum { RF_RESHAPE_KEEP = -2 };
 rf_result rf_emit_reshape(rf_graph *g, rf_value x, rf_shape shape, rf_value *out);
 rf_result rf_emit_reshape_like(rf_graph *g, rf_value x, rf_value like, rf_value *out);
 /* ---- regroup.c ---- */

@@ -27,7 +27,10 @@ rf_result rf_json_parse(const char *text, size_t size, const char *what, json_t 
     RF_WITH_C_NUMBERS(*out = json_loadb(text, size, JSON_REJECT_DUPLICATES, &error));
     if (!*out && json_error_code(&error) == json_error_out_of_memory)
         return RF_FAIL(RF_ERROR_OUT_OF_HOST_MEMORY, "%s: out of memory", what);
-    if (!*out) return RF_FAIL(RF_ERROR_CORRUPT_DATA, "%s: byte %d: %s", what, error.position, error.text);
+    if (!*out) {
+        rf_error_one_line(error.text);
+        return RF_FAIL(RF_ERROR_CORRUPT_DATA, "%s: byte %d: %s", what, error.position, error.text);
+    }
     if (json_is_object(*out)) return RF_OK;
     json_decref(*out);
     *out = NULL;

@@ -3,78 +3,37 @@
 #include "pretrained/architectures.h"
 #include "pretrained/encoder.h"
 
-#define T RF_PRETRAINED_TRANSPOSED
-
 /* ---- names ---- */
 
-/* Older files call gains of norms gamma, and their biases beta. */
-#define NORM(OF, TO)                                                                                                   \
-    { .tensor = OF ".weight", .variable = TO "/gamma" }, { .tensor = OF ".bias", .variable = TO "/beta" },             \
-        { .tensor = OF ".gamma", .variable = TO "/gamma" },                                                            \
-    {                                                                                                                  \
-        .tensor = OF ".beta", .variable = TO "/beta"                                                                   \
-    }
-#define PRODUCT(OF, TO)                                                                                                \
-    { .tensor = OF ".weight", .variable = TO "/kernel", .layout = T },                                                 \
-    {                                                                                                                  \
-        .tensor = OF ".bias", .variable = TO "/bias"                                                                   \
-    }
-/* Heads that a class may be without. */
-#define HEAD(OF, TO)                                                                                                   \
-    { .tensor = OF ".weight", .variable = TO "/kernel", .layout = T, .optional = true },                               \
-    {                                                                                                                  \
-        .tensor = OF ".bias", .variable = TO "/bias", .optional = true                                                 \
-    }
-#define HEAD_NORM(OF, TO)                                                                                              \
-    { .tensor = OF ".weight", .variable = TO "/gamma", .optional = true },                                             \
-        { .tensor = OF ".bias", .variable = TO "/beta", .optional = true },                                            \
-        { .tensor = OF ".gamma", .variable = TO "/gamma", .optional = true },                                          \
-    {                                                                                                                  \
-        .tensor = OF ".beta", .variable = TO "/beta", .optional = true                                                 \
-    }
-
 static const rf_pretrained_tensor bert_tensors[] = {
-    { .tensor = "embeddings.word_embeddings.weight", .variable = "word_embeddings/embeddings" },
-    { .tensor = "embeddings.position_embeddings.weight", .variable = "position_embeddings/embeddings" },
-    { .tensor = "embeddings.token_type_embeddings.weight", .variable = "token_type_embeddings/embeddings" },
-    NORM("embeddings.LayerNorm", "embeddings_norm"),
-    PRODUCT("encoder.layer.{}.attention.self.query", "layer/{}/attention/query"),
-    PRODUCT("encoder.layer.{}.attention.self.key", "layer/{}/attention/key"),
-    PRODUCT("encoder.layer.{}.attention.self.value", "layer/{}/attention/value"),
-    PRODUCT("encoder.layer.{}.attention.output.dense", "layer/{}/attention/attention_output"),
-    NORM("encoder.layer.{}.attention.output.LayerNorm", "layer/{}/attention_norm"),
-    PRODUCT("encoder.layer.{}.intermediate.dense", "layer/{}/intermediate"),
-    PRODUCT("encoder.layer.{}.output.dense", "layer/{}/output"),
-    NORM("encoder.layer.{}.output.LayerNorm", "layer/{}/output_norm"),
-    HEAD("pooler.dense", "pooler"),
-    HEAD("classifier", "classifier"),
-    HEAD("cls.predictions.transform.dense", "transform"),
-    HEAD_NORM("cls.predictions.transform.LayerNorm", "transform_norm"),
-    { .tensor = "cls.predictions.bias", .variable = "predictions/bias", .optional = true },
-    { .tensor = "cls.predictions.decoder.bias", .variable = "predictions/bias", .optional = true },
+    RF_ENCODER_BERT_TENSORS,
+    RF_ENCODER_HEAD("classifier", "classifier"),
+    RF_ENCODER_HEAD("cls.predictions.transform.dense", "transform"),
+    RF_ENCODER_HEAD_NORM("cls.predictions.transform.LayerNorm", "transform_norm"),
+    { .tensor = "cls.predictions.bias", .variable = "predictions/bias", .optional = true, .head = true },
+    { .tensor = "cls.predictions.decoder.bias", .variable = "predictions/bias", .optional = true, .head = true },
     { .tensor = "cls.predictions.decoder.weight", .variable = "word_embeddings/embeddings" },
     { .tensor = "cls.seq_relationship.weight" },
     { .tensor = "cls.seq_relationship.bias" },
-    { .tensor = "embeddings.position_ids" },
 };
 
 static const rf_pretrained_tensor distilbert_tensors[] = {
     { .tensor = "embeddings.word_embeddings.weight", .variable = "word_embeddings/embeddings" },
     { .tensor = "embeddings.position_embeddings.weight", .variable = "position_embeddings/embeddings" },
-    NORM("embeddings.LayerNorm", "embeddings_norm"),
-    PRODUCT("transformer.layer.{}.attention.q_lin", "layer/{}/attention/query"),
-    PRODUCT("transformer.layer.{}.attention.k_lin", "layer/{}/attention/key"),
-    PRODUCT("transformer.layer.{}.attention.v_lin", "layer/{}/attention/value"),
-    PRODUCT("transformer.layer.{}.attention.out_lin", "layer/{}/attention/attention_output"),
-    NORM("transformer.layer.{}.sa_layer_norm", "layer/{}/attention_norm"),
-    PRODUCT("transformer.layer.{}.ffn.lin1", "layer/{}/intermediate"),
-    PRODUCT("transformer.layer.{}.ffn.lin2", "layer/{}/output"),
-    NORM("transformer.layer.{}.output_layer_norm", "layer/{}/output_norm"),
-    HEAD("pre_classifier", "pooler"),
-    HEAD("classifier", "classifier"),
-    HEAD("vocab_transform", "transform"),
-    HEAD_NORM("vocab_layer_norm", "transform_norm"),
-    { .tensor = "vocab_projector.bias", .variable = "predictions/bias", .optional = true },
+    RF_ENCODER_NORM("embeddings.LayerNorm", "embeddings_norm"),
+    RF_ENCODER_PRODUCT("transformer.layer.{}.attention.q_lin", "layer/{}/attention/query"),
+    RF_ENCODER_PRODUCT("transformer.layer.{}.attention.k_lin", "layer/{}/attention/key"),
+    RF_ENCODER_PRODUCT("transformer.layer.{}.attention.v_lin", "layer/{}/attention/value"),
+    RF_ENCODER_PRODUCT("transformer.layer.{}.attention.out_lin", "layer/{}/attention/attention_output"),
+    RF_ENCODER_NORM("transformer.layer.{}.sa_layer_norm", "layer/{}/attention_norm"),
+    RF_ENCODER_PRODUCT("transformer.layer.{}.ffn.lin1", "layer/{}/intermediate"),
+    RF_ENCODER_PRODUCT("transformer.layer.{}.ffn.lin2", "layer/{}/output"),
+    RF_ENCODER_NORM("transformer.layer.{}.output_layer_norm", "layer/{}/output_norm"),
+    RF_ENCODER_HEAD("pre_classifier", "pooler"),
+    RF_ENCODER_HEAD("classifier", "classifier"),
+    RF_ENCODER_HEAD("vocab_transform", "transform"),
+    RF_ENCODER_HEAD_NORM("vocab_layer_norm", "transform_norm"),
+    { .tensor = "vocab_projector.bias", .variable = "predictions/bias", .optional = true, .head = true },
     { .tensor = "vocab_projector.weight", .variable = "word_embeddings/embeddings" },
     { .tensor = "embeddings.position_ids" },
 };
@@ -91,25 +50,8 @@ static rf_result build_bert(rf_pretrained_config *c, rf_model_builder *builder, 
     static const char *const classes[] = { [RF_ENCODER_MASKED_LM] = "BertForMaskedLM",
                                            [RF_ENCODER_BARE] = "BertModel",
                                            [RF_ENCODER_CLASSIFIER] = "BertForSequenceClassification" };
-    static const char *const positions[] = { "absolute" };
     const rf_blocks b = { c, builder };
-    rf_encoder e = { .kind = (rf_encoder_kind)rf_block_class(&b, classes, RF_ENCODER_KINDS), .pooler = true };
-    e.width = rf_pretrained_config_size(c, "hidden_size", 768);
-    e.inner = rf_pretrained_config_size(c, "intermediate_size", 3072);
-    e.layers = rf_pretrained_config_layers(c, "num_hidden_layers", 12);
-    e.heads = rf_pretrained_config_size(c, "num_attention_heads", 12);
-    e.vocabulary = rf_pretrained_config_size(c, "vocab_size", 30522);
-    e.positions = rf_pretrained_config_size(c, "max_position_embeddings", 512);
-    e.types = rf_pretrained_config_size(c, "type_vocab_size", 2);
-    e.epsilon = rf_pretrained_config_number(c, "layer_norm_eps", 1e-12);
-    e.dropout = rf_block_rate(&b, "hidden_dropout_prob", 0.1);
-    e.attention_dropout = rf_block_rate(&b, "attention_probs_dropout_prob", 0.1);
-    e.classifier_dropout = rf_block_rate(&b, "classifier_dropout", e.dropout);
-    e.activation = rf_pretrained_config_activation(c, "hidden_act", RF_ACTIVATION_GELU);
-    e.pooler_activation = RF_ACTIVATION_TANH;
-    (void)rf_pretrained_config_choice(c, "position_embedding_type", positions, 1, 0);
-    if (rf_pretrained_config_flag(c, "is_decoder", false))
-        rf_pretrained_config_refuse(c, "is_decoder", "; only encoders can be opened");
+    const rf_encoder e = rf_encoder_read_bert(&b, classes);
     rf_encoder_build(&b, &e, "num_attention_heads", outputs);
     return RF_OK;
 }

@@ -114,6 +114,22 @@ rf_symbol rf_block_positions(const rf_blocks *b, rf_symbol x, int32_t rows, cons
     return call_one(b, made, layer, x);
 }
 
+rf_symbol rf_block_token_positions(const rf_blocks *b, rf_symbol ids, int32_t padding)
+{
+    rf_layer *layer = NULL;
+    const rf_result made = rf_layer_token_positions(padding, &layer);
+    return call_one(b, made, layer, ids);
+}
+
+rf_symbol rf_block_ones(const rf_blocks *b, rf_symbol ids)
+{
+    rf_layer *layer = NULL, *column = NULL;
+    rf_result made = rf_layer_not_equal(INT32_MIN, &layer); /* which no token is */
+    const rf_symbol ones = call_one(b, made, layer, ids);
+    made = rf_layer_reshape(RF_SHAPE(-1, 1), &column);
+    return call_one(b, made, column, ones);
+}
+
 rf_symbol rf_block_head(const rf_blocks *b, rf_symbol x, rf_layer *embedding, int32_t vocabulary, const char *name)
 {
     if (embedding) return rf_block_shared_head(b, x, embedding, RF_WITHOUT_BIAS, name);
@@ -139,6 +155,12 @@ void rf_block_leave(const rf_blocks *b, int32_t index)
 {
     if (index >= 0) (void)rf_model_builder_leave_scope(b->builder);
     (void)rf_model_builder_leave_scope(b->builder);
+}
+
+void rf_block_output(rf_pretrained_outputs *outputs, rf_symbol x, const char *name)
+{
+    outputs->symbol[outputs->count] = x;
+    outputs->name[outputs->count++] = name;
 }
 
 double rf_block_rate(const rf_blocks *b, const char *key, double fallback)

@@ -27,6 +27,10 @@ rf_symbol rf_block_dropout(const rf_blocks *b, rf_symbol x, double rate); /* x i
 rf_symbol rf_block_embedding(const rf_blocks *b, rf_symbol ids, int32_t rows, int32_t width, const char *name,
                              rf_layer **layer);
 rf_symbol rf_block_positions(const rf_blocks *b, rf_symbol x, int32_t rows, const char *name);
+/* Places of tokens that are padded: rf_layer_token_positions(). */
+rf_symbol rf_block_token_positions(const rf_blocks *b, rf_symbol ids, int32_t padding);
+/* f32 ones [n, steps, 1] for ids [n, steps]. */
+rf_symbol rf_block_ones(const rf_blocks *b, rf_symbol ids);
 /* The head of a language model: the table of `embedding`, or with NULL a dense layer without bias. */
 rf_symbol rf_block_head(const rf_blocks *b, rf_symbol x, rf_layer *embedding, int32_t vocabulary, const char *name);
 rf_symbol rf_block_shared_head(const rf_blocks *b, rf_symbol x, rf_layer *embedding, rf_bias_use bias,
@@ -36,6 +40,7 @@ void rf_block_enter(const rf_blocks *b, const char *name, int32_t index);
 void rf_block_leave(const rf_blocks *b, int32_t index);
 /* A probability that a configuration gives; 0 after a failure. */
 double rf_block_rate(const rf_blocks *b, const char *key, double fallback);
+void rf_block_output(rf_pretrained_outputs *outputs, rf_symbol x, const char *name);
 /* The class that `architectures` names: one of `classes`, the first where it says nothing. */
 uint32_t rf_block_class(const rf_blocks *b, const char *const *classes, uint32_t count);
 

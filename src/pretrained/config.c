@@ -137,7 +137,7 @@ static void fail_value(rf_pretrained_config *config, rf_result code, const char 
     char text[80];
     rf_pretrained_config_fail(config, RF_FAIL(code, "'%s': '%s' is %s%s%s", config->path, key,
                                               value ? format_value(value, text, sizeof(text)) : "not there",
-                                              why[0] == ',' ? "" : " ", why));
+                                              strchr(",;", why[0]) ? "" : " ", why));
 }
 
 /* The value of a key, in which dots lead into objects and lists; NULL where there is none, or null. */
@@ -281,6 +281,14 @@ int32_t rf_pretrained_config_steps(rf_pretrained_config *config, int32_t longest
                                                   "sequence_length is %u; the model of '%s' takes %d", config->steps,
                                                   config->path, (int)longest));
     return config->steps > (uint32_t)longest ? longest : (int32_t)config->steps;
+}
+
+int32_t rf_pretrained_config_image_size(rf_pretrained_config *config, int32_t fallback)
+{
+    if (!config || config->image_size == 0) return fallback;
+    if (config->image_size > INT32_MAX)
+        rf_pretrained_config_fail(config, RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "image_size is %u", config->image_size));
+    return config->image_size > INT32_MAX ? fallback : (int32_t)config->image_size;
 }
 
 /* ---- what nobody has read ---- */

@@ -15,6 +15,8 @@ struct rf_pretrained_config {
     const char *path;     /* of the file, for messages; borrowed */
     uint64_t num_tensors; /* in the files */
     uint32_t steps;       /* asked for; 0: the default */
+    uint32_t image_size;  /* the same */
+    bool synchronized_batch_norm;
     rf_result status;
     rf_error_record error; /* the first failure, where `status` is one */
 };

@@ -36,8 +36,11 @@ void rf_decoder_build(const rf_blocks *b, const rf_decoder *d, rf_pretrained_out
         { .tensor = "layers.{}.post_attention_layernorm.weight",                                                       \
           .variable = "layers/{}/post_attention_layernorm/gamma" },                                                    \
         { .tensor = "norm.weight", .variable = "norm/gamma" },                                                         \
-        { .tensor = "lm_head.weight", .variable = "lm_head/kernel", .layout = RF_PRETRAINED_TRANSPOSED },              \
-        { .tensor = "lm_head.weight", .variable = "embed_tokens/embeddings" },                                         \
+        { .tensor = "lm_head.weight",                                                                                  \
+          .variable = "lm_head/kernel",                                                                                \
+          .layout = RF_PRETRAINED_TRANSPOSED,                                                                          \
+          .head = true },                                                                                              \
+        { .tensor = "lm_head.weight", .variable = "embed_tokens/embeddings", .head = true },                           \
     {                                                                                                                  \
         .tensor = "layers.{}.self_attn.rotary_emb.inv_freq"                                                            \
     }

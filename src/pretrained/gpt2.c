@@ -29,8 +29,8 @@ static const rf_pretrained_tensor tensors[] = {
     { "h.{}.mlp.c_proj.bias", "h/{}/mlp/c_proj/bias" },
     { "ln_f.weight", "ln_f/gamma" },
     { "ln_f.bias", "ln_f/beta" },
-    { "lm_head.weight", "lm_head/kernel", RF_PRETRAINED_TRANSPOSED },
-    { "lm_head.weight", "wte/embeddings" },
+    { "lm_head.weight", "lm_head/kernel", RF_PRETRAINED_TRANSPOSED, .head = true },
+    { "lm_head.weight", "wte/embeddings", .head = true },
     /* The mask of causal attention, which old files hold. */
     { "h.{}.attn.bias", NULL },
     { "h.{}.attn.masked_bias", NULL },

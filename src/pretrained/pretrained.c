@@ -2,6 +2,7 @@
 /* Directories of the hub as models, and back. */
 #include <ringfire/pretrained.h>
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/params.h"
@@ -10,8 +11,10 @@
 #include "pretrained/architectures.h"
 #include "pretrained/config.h"
 #include "pretrained/generation.h"
+#include "pretrained/modules.h"
 #include "pretrained/names.h"
 #include "pretrained/weights.h"
+#include "replica/store/quantized.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/model/model.h"
 
@@ -19,9 +22,26 @@ enum { MOST_CONFIG = 1 << 20 };
 #define CONFIG_FILE "config.json"
 
 static const rf_pretrained_architecture *const own_architectures[] = {
-    &rf_pretrained_bert, &rf_pretrained_distilbert, &rf_pretrained_gemma2,
-    &rf_pretrained_gpt2, &rf_pretrained_llama,      &rf_pretrained_mistral,
-    &rf_pretrained_phi3, &rf_pretrained_qwen2,      &rf_pretrained_qwen3,
+    &rf_pretrained_bert,
+    &rf_pretrained_distilbert,
+    &rf_pretrained_gemma2,
+    &rf_pretrained_gpt2,
+    &rf_pretrained_llama,
+    &rf_pretrained_mistral,
+    &rf_pretrained_mobilenet_v3_large,
+    &rf_pretrained_mobilenet_v3_small,
+    &rf_pretrained_phi3,
+    &rf_pretrained_qwen2,
+    &rf_pretrained_qwen3,
+    &rf_pretrained_resnet,
+    &rf_pretrained_resnet18,
+    &rf_pretrained_resnet34,
+    &rf_pretrained_resnet50,
+    &rf_pretrained_resnet101,
+    &rf_pretrained_resnet152,
+    &rf_pretrained_vit,
+    &rf_pretrained_roberta,
+    &rf_pretrained_xlm_roberta,
 };
 /* These go with the weights, as they are. */
 static const char *const other_files[] = {
@@ -46,6 +66,7 @@ struct rf_pretrained {
     rf_generation_defaults generation;
     rf_tensor_files files; /* of the chief alone, like the weights */
     rf_weights weights;
+    rf_module_names modules;
 };
 
 /* ---- the architecture ---- */
@@ -81,13 +102,14 @@ static const rf_pretrained_architecture *find_in(const rf_pretrained_architectur
 static rf_result find_architecture(rf_pretrained_config *config, const rf_pretrained_params *params,
                                    const rf_pretrained_architecture **out)
 {
-    const char *type = rf_pretrained_config_text(config, "model_type");
+    const bool has_type = rf_pretrained_config_has(config, "model_type");
+    const char *key = has_type ? "model_type" : "architecture", *type = rf_pretrained_config_text(config, key);
     RF_TRY(rf_pretrained_config_status(config));
     if (!type) return RF_FAIL(RF_ERROR_NOT_FOUND, "'%s': 'model_type' is not there", config->path);
     *out = params ? find_in(params->architectures, params->num_architectures, type) : NULL;
     for (uint32_t i = 0; !*out && i < sizeof(own_architectures) / sizeof(own_architectures[0]); i++)
         *out = find_in(own_architectures[i], 1, type);
-    if (!*out) rf_pretrained_config_refuse(config, "model_type", ", which is no architecture that is known here");
+    if (!*out) rf_pretrained_config_refuse(config, key, ", which is no architecture that is known here");
     return rf_pretrained_config_status(config);
 }
 
@@ -154,17 +176,48 @@ static rf_result move_window(rf_pretrained *p, const rf_weight *w, rf_variable *
     return rf_variable_assign_range(variable, range, values);
 }
 
-static const rf_weight *find_weight(const rf_pretrained *p, const rf_variable *variable)
+/* All of the variable's values, on the chief, as the words that every replica gets. */
+static rf_result pack_weight(const rf_pretrained *p, const rf_weight *w, const rf_variable *variable, void *raw,
+                             void *words)
 {
-    for (uint32_t i = 0; i < p->weights.count; i++)
-        if (p->weights.items[i].read && p->weights.items[i].variable == variable) return &p->weights.items[i];
-    return NULL;
+    float *all = RF_NEW_ARRAY(float, w->in * w->out);
+    rf_result r = all ? RF_OK : RF_ERROR_OUT_OF_HOST_MEMORY;
+    const uint64_t step = rf_weight_rows(w);
+    for (uint64_t at = 0; r >= 0 && at < w->in; at += step)
+        r = rf_weight_read(&p->weights, w, at, at + step < w->in ? at + step : w->in, all + at * w->out, raw);
+    if (r >= 0)
+        r = rf_error_context(rf_variable_pack(variable, all, words), "'%s': tensor '%.200s'", p->path,
+                             w->tensor->is.name);
+    rf_free(all);
+    return r;
 }
 
-static rf_result load_variable(rf_pretrained *p, rf_variable *variable, float *values, void *raw)
+static rf_result load_quantized(rf_pretrained *p, const rf_model_variable *of, void *raw)
 {
+    rf_variable *variable = of->variable;
     rf_strategy *strategy = p->model->strategy;
-    const rf_weight *w = rf_strategy_is_chief(strategy) ? find_weight(p, variable) : NULL;
+    const uint64_t count = rf_variable_num_words(variable);
+    float *words = RF_NEW_ARRAY(float, count);
+    rf_result r = rf_strategy_fail_in_job(strategy, words ? RF_OK : RF_ERROR_OUT_OF_HOST_MEMORY);
+    if (r >= 0 && rf_strategy_is_chief(strategy))
+        r = pack_weight(p, rf_weights_source(&p->weights, of->name), variable, raw, words);
+    r = rf_broadcast_result(strategy, r);
+    for (uint64_t at = 0, n; r >= 0 && at < count; at += n) {
+        n = count - at < RF_WEIGHTS_WINDOW ? count - at : RF_WEIGHTS_WINDOW;
+        r = rf_broadcast_bytes(strategy, "pretrained weights", words + at, n * sizeof(float));
+    }
+    if (r >= 0) r = rf_variable_write_words(variable, words);
+    rf_free(words);
+    return r;
+}
+
+static rf_result load_variable(rf_pretrained *p, const rf_model_variable *of, float *values, void *raw)
+{
+    rf_quantization kind;
+    if (rf_variable_quantized(of->variable, &kind)) return load_quantized(p, of, raw);
+    rf_strategy *strategy = p->model->strategy;
+    rf_variable *variable = of->variable;
+    const rf_weight *w = rf_strategy_is_chief(strategy) ? rf_weights_source(&p->weights, of->name) : NULL;
     const uint64_t count = (uint64_t)rf_shape_count(rf_variable_shape(variable));
     uint64_t step = w ? rf_weight_rows(w) * w->out : 0;
     RF_TRY(rf_broadcast_bytes(strategy, "pretrained window", &step, sizeof(step)));
@@ -184,7 +237,7 @@ static rf_result load_weights(rf_pretrained *p)
     rf_result r = values && (raw || !rf_strategy_is_chief(strategy)) ? RF_OK : RF_ERROR_OUT_OF_HOST_MEMORY;
     r = rf_strategy_fail_in_job(strategy, r);
     for (uint32_t i = 0; r >= 0 && i < p->model->tracked.count; i++)
-        r = load_variable(p, p->model->tracked.items[i].variable, values, raw);
+        r = load_variable(p, &p->model->tracked.items[i], values, raw);
     rf_free(values);
     rf_free(raw);
     return r;
@@ -200,15 +253,17 @@ static rf_result read_config(const char *path, rf_pretrained_config *config, cha
 
 /* The most elements, variables and layers that a model of the chief's files can have. */
 typedef struct model_room {
-    uint64_t elements, variables, tensors;
+    uint64_t elements, words, variables, tensors;
 } model_room;
 
 /* The chief's part: the files, and what their tensors are called. */
-static rf_result open_files(rf_pretrained *p, const rf_pretrained_architecture *architecture, model_room *room)
+static rf_result open_files(rf_pretrained *p, const rf_strategy *strategy,
+                            const rf_pretrained_architecture *architecture, model_room *room)
 {
     RF_TRY(rf_tensor_files_open(&p->files, p->path));
     RF_TRY(rf_weights_match(&p->weights, &p->files, architecture));
-    *room = (model_room){ rf_weights_num_elements(&p->weights), p->weights.count, p->files.num_entries };
+    *room = (model_room){ .variables = p->weights.count, .tensors = p->files.num_entries };
+    rf_weights_count_elements(&p->weights, strategy, &room->elements, &room->words);
     return RF_OK;
 }
 
@@ -234,8 +289,13 @@ static rf_result open_model(rf_pretrained *p, rf_strategy *strategy, rf_pretrain
     const rf_variable_source source = { chief ? admit_variable : admit_any, chief ? &p->weights : NULL };
     config->num_tensors = room->tensors;
     config->steps = params ? params->sequence_length : 0;
-    RF_TRY(rf_strategy_reserve_variables(strategy, room->elements, room->variables));
+    config->image_size = params ? params->image_size : 0;
+    config->synchronized_batch_norm = params && params->synchronized_batch_norm;
+    RF_TRY(rf_strategy_reserve_variables(strategy, room->elements, room->words, room->variables));
     RF_TRY(make_model(strategy, config, architecture, params, &source, &p->model));
+    rf_module_names_init(&p->modules, architecture, rf_pretrained_config_text(config, "architectures.0"), p->path,
+                         p->model);
+    p->model->weight_names = &p->modules.names;
     return chief ? rf_weights_bind(&p->weights, p->model) : RF_OK;
 }
 
@@ -265,7 +325,7 @@ static rf_result open_all(rf_pretrained *p, rf_strategy *strategy, const rf_pret
     const bool chief = rf_strategy_is_chief(strategy);
     if (chief) r = read_config(path, config, text, &size);
     if (chief && r >= 0) r = find_architecture(config, params, &architecture);
-    if (chief && r >= 0) r = open_files(p, architecture, &room);
+    if (chief && r >= 0) r = open_files(p, strategy, architecture, &room);
     RF_TRY(rf_broadcast_result(strategy, r));
     if (rf_strategy_world_size(strategy) > 1) RF_TRY(broadcast_text(strategy, text, &size));
     RF_TRY(rf_broadcast_bytes(strategy, "elements of a model", &room, sizeof(room)));
@@ -285,6 +345,7 @@ rf_result rf_pretrained_open(rf_strategy *strategy, const char *path, const rf_p
     RF_REQUIRE(out, "rf_pretrained_open: out is NULL");
     *out = NULL;
     RF_TRY(RF_PARAMS_CHECK(rf_pretrained_params, params));
+    RF_TRY(RF_PARAMS_CHECK(rf_quantize_params, params ? params->quantize : NULL));
     RF_REQUIRE(strategy, "rf_pretrained_open: strategy is NULL");
     RF_REQUIRE(path && *path, "rf_pretrained_open: path is empty");
     for (uint32_t i = 0; params && i < params->num_architectures; i++)
@@ -294,7 +355,13 @@ rf_result rf_pretrained_open(rf_strategy *strategy, const char *path, const rf_p
     rf_pretrained_config config = { 0 };
     rf_result r = p && config_path && (p->path = rf_strdup(path)) ? RF_OK : RF_ERROR_OUT_OF_HOST_MEMORY;
     r = rf_strategy_fail_in_job(strategy, r);
+    rf_quantize_rules rules = { 0 }; /* of the strategy, while it has these */
+    const bool own_rules = r >= 0 && params && params->quantize;
+    if (own_rules) r = rf_quantize_rules_set(&rules, params->quantize, "rf_pretrained_open: quantize");
+    if (own_rules) rf_strategy_exchange_quantization(strategy, &rules);
     if (r >= 0) r = open_all(p, strategy, params, config_path, &config, &text);
+    if (own_rules) rf_strategy_exchange_quantization(strategy, &rules);
+    rf_quantize_rules_clear(&rules);
     rf_pretrained_config_clear(&config);
     rf_free(text);
     rf_free(config_path);
@@ -303,6 +370,67 @@ rf_result rf_pretrained_open(rf_strategy *strategy, const char *path, const rf_p
     else
         *out = p;
     return r;
+}
+
+/* ---- images ---- */
+
+/* (pixel * factor - mean) / deviation of a byte's value, as that of pixel / 255. */
+static rf_result read_scale(rf_pretrained_config *c, int64_t channels, rf_augment_params *out)
+{
+    char key[16];
+    const double factor = rf_pretrained_config_flag(c, "do_rescale", true)
+                              ? rf_pretrained_config_number(c, "rescale_factor", 1.0 / 255)
+                              : 1.0;
+    const bool normalizes = rf_pretrained_config_flag(c, "do_normalize", true);
+    if (!(factor > 0)) rf_pretrained_config_refuse(c, "rescale_factor", ", which is not positive");
+    for (int i = 0; i < channels && i < 4; i++) {
+        snprintf(key, sizeof(key), "image_mean.%d", i);
+        const double mean = normalizes ? rf_pretrained_config_number(c, key, 0.0) : 0.0;
+        snprintf(key, sizeof(key), "image_std.%d", i);
+        const double deviation = normalizes ? rf_pretrained_config_number(c, key, 1.0) : 1.0;
+        if (!(deviation > 0)) rf_pretrained_config_refuse(c, key, ", which is not positive");
+        out->mean[i] = (float)(mean / (255 * factor));
+        out->deviation[i] = (float)(deviation / (255 * factor));
+    }
+    return rf_pretrained_config_status(c);
+}
+
+static rf_result read_scale_file(const rf_pretrained *p, rf_augment_params *out)
+{
+    char *text = NULL, *path = rf_path_in(p->path, "preprocessor_config.json");
+    size_t size = 0;
+    rf_pretrained_config config = { 0 };
+    rf_result r = path ? rf_text_file_read(path, MOST_CONFIG, &text, &size) : RF_ERROR_OUT_OF_HOST_MEMORY;
+    const bool none = r == RF_ERROR_NOT_FOUND;
+    if (none)
+        r = rf_pretrained_config_parse(&config, path, "{}", 2);
+    else if (r >= 0)
+        r = rf_pretrained_config_parse(&config, path, text, size);
+    if (r >= 0) r = read_scale(&config, rf_model_input_shape(p->model, 0).dim[2], out);
+    rf_pretrained_config_clear(&config);
+    rf_free(text);
+    rf_free(path);
+    return r;
+}
+
+rf_result rf_pretrained_image_scale(const rf_pretrained *pretrained, rf_augment_params *params)
+{
+    RF_REQUIRE(pretrained, "rf_pretrained_image_scale: pretrained is NULL");
+    RF_REQUIRE(params, "rf_pretrained_image_scale: params is NULL");
+    RF_TRY(RF_PARAMS_CHECK(rf_augment_params, params));
+    RF_REQUIRE(rf_model_input_shape(pretrained->model, 0).rank == 3,
+               "rf_pretrained_image_scale: the model of '%s' takes no images", pretrained->path);
+    rf_strategy *strategy = pretrained->model->strategy;
+    rf_augment_params scale = *params;
+    memset(scale.mean, 0, sizeof(scale.mean));
+    memset(scale.deviation, 0, sizeof(scale.deviation));
+    rf_result r = RF_OK;
+    if (rf_strategy_is_chief(strategy)) r = read_scale_file(pretrained, &scale);
+    RF_TRY(rf_broadcast_result(strategy, r));
+    RF_TRY(rf_broadcast_bytes(strategy, "scale of images", scale.mean, sizeof(scale.mean)));
+    RF_TRY(rf_broadcast_bytes(strategy, "scale of images", scale.deviation, sizeof(scale.deviation)));
+    *params = scale;
+    return RF_OK;
 }
 
 rf_model *rf_pretrained_model(const rf_pretrained *pretrained)
@@ -328,6 +456,7 @@ void rf_pretrained_destroy(rf_pretrained **pretrained)
     if (!pretrained || !*pretrained) return;
     rf_pretrained *p = *pretrained;
     *pretrained = NULL;
+    if (p->model) p->model->weight_names = NULL;
     rf_model_destroy(&p->model);
     rf_generation_defaults_clear(&p->generation);
     rf_weights_clear(&p->weights);

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "pretrained/weights.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/half.h"
+#include "base/quantize.h"
 #include "persist/archive/writer.h"
 #include "persist/arrays/interchange_files.h"
 #include "pretrained/names.h"
@@ -44,32 +46,69 @@ static rf_result match_tensor(rf_weights *weights, const rf_tensor_entry *tensor
                    weights->files->directory, tensor->is.name, a->model_type);
 }
 
+/* By the variable's name, and then by the row. */
+static int compare_variables(const void *x, const void *y)
+{
+    const rf_weight *a = *(const rf_weight *const *)x, *b = *(const rf_weight *const *)y;
+    const int order = strcmp(a->name, b->name);
+    return order != 0 ? order : (a->row > b->row) - (a->row < b->row);
+}
+
+static rf_result list_variables(rf_weights *weights)
+{
+    weights->num_named = 0;
+    if (!weights->by_name) weights->by_name = RF_NEW_ARRAY(rf_weight *, weights->count);
+    if (!weights->by_name) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    for (uint32_t i = 0; i < weights->count; i++)
+        if (weights->items[i].name) weights->by_name[weights->num_named++] = &weights->items[i];
+    if (weights->num_named > 0)
+        qsort(weights->by_name, weights->num_named, sizeof(*weights->by_name), compare_variables);
+    return RF_OK;
+}
+
 rf_result rf_weights_match(rf_weights *weights, const rf_tensor_files *files,
                            const rf_pretrained_architecture *architecture)
 {
     *weights = (rf_weights){ .files = files, .architecture = architecture };
     for (uint32_t i = 0; i < files->num_entries; i++) RF_TRY(match_tensor(weights, &files->entries[i]));
-    return RF_OK;
+    return list_variables(weights);
 }
 
 void rf_weights_clear(rf_weights *weights)
 {
     for (uint32_t i = 0; i < weights->count; i++) rf_free(weights->items[i].name);
     rf_free(weights->items);
+    rf_free(weights->by_name);
     *weights = (rf_weights){ 0 };
 }
 
-uint64_t rf_weights_num_elements(const rf_weights *weights)
+/* Words of a tensor whose variables are in few bits; 0: they are not. */
+static uint64_t words_of(const rf_weight *w, const rf_strategy *strategy)
 {
-    uint64_t count = 0;
+    static const char table[] = "/embeddings";
+    const rf_shape shape = w->tensor->is.shape;
+    const size_t length = strlen(w->name), end = sizeof(table) - 1;
+    const bool is_table = length >= end && strcmp(w->name + length - end, table) == 0;
+    const rf_quantization kind = rf_strategy_quantization(strategy, w->name, is_table);
+    if (shape.rank != 2 || kind == RF_QUANTIZATION_NONE) return 0;
+    const bool lines_first = is_table || w->row->layout == RF_PRETRAINED_TRANSPOSED;
+    return rf_quantized_layout_make(kind, (uint64_t)shape.dim[!lines_first], (uint64_t)shape.dim[lines_first]).words;
+}
+
+void rf_weights_count_elements(const rf_weights *weights, const rf_strategy *strategy, uint64_t *elements,
+                               uint64_t *words)
+{
     const rf_tensor_entry *last = NULL;
+    *elements = *words = 0;
     for (uint32_t i = 0; i < weights->count; i++) {
         const rf_weight *w = &weights->items[i];
-        if (w->name && w->tensor != last && !w->tensor->is.unsupported_type)
-            count += (uint64_t)rf_shape_count(w->tensor->is.shape);
+        if (w->name && w->tensor != last && !w->tensor->is.unsupported_type) {
+            const uint64_t few = words_of(w, strategy);
+            *words += few;
+            if (few == 0) *elements += (uint64_t)rf_shape_count(w->tensor->is.shape);
+        }
         last = w->tensor;
     }
-    return count;
 }
 
 /* ---- shapes ---- */
@@ -82,11 +121,12 @@ static bool splits_at(rf_shape shape, uint64_t rows)
     return product == rows;
 }
 
-/* Whether neighbouring dimensions of `shape` can be joined to those of `joined`. */
+/* Whether neighbouring dimensions of `shape` can be joined to those of `joined`, which may begin with ones. */
 static bool joins_to(rf_shape shape, rf_shape joined)
 {
-    int32_t at = 0;
-    for (int32_t i = 0; i < joined.rank; i++) {
+    int32_t at = 0, first = 0;
+    while (first + 1 < joined.rank && joined.dim[first] == 1) first++;
+    for (int32_t i = first; i < joined.rank; i++) {
         int64_t product = 1;
         do {
             if (at == shape.rank) return false;
@@ -97,55 +137,84 @@ static bool joins_to(rf_shape shape, rf_shape joined)
     return at == shape.rank;
 }
 
-/* The variable as a matrix, and the outputs of the tensor, or false where they do not fit. */
-static bool find_matrix(const rf_weight *w, rf_shape shape, uint64_t *in, uint64_t *out, uint64_t *total)
+static bool is_transposed(const rf_weight *w)
+{
+    return w->row->layout == RF_PRETRAINED_TRANSPOSED;
+}
+
+/* Places of the kernel [places..., in, out] that a tensor [out, in, places...] holds; 0: another kernel's. */
+static uint64_t find_places(rf_shape tensor, rf_shape kernel)
+{
+    uint64_t places = 1;
+    for (int32_t i = 2; i < tensor.rank; i++) places *= (uint64_t)tensor.dim[i];
+    for (int32_t i = 2; places > 1 && i < tensor.rank; i++)
+        if (i > kernel.rank || kernel.dim[i - 2] != tensor.dim[i]) return 0;
+    return places;
+}
+
+/* Finds the variable as a matrix, and the outputs of the tensor: false where they do not fit. */
+static bool find_matrix(rf_weight *w, rf_shape shape)
 {
     const rf_shape is = w->tensor->is.shape;
-    const bool transposed = w->row->layout == RF_PRETRAINED_TRANSPOSED;
+    const bool transposed = is_transposed(w);
     const uint64_t count = (uint64_t)rf_shape_count(shape);
+    w->places = 1;
     if (w->row->part == 0 && !transposed) {
-        *in = count;
-        *out = *total = 1;
+        w->in = count;
+        w->out = w->total = 1;
         return joins_to(shape, is);
     }
-    if (is.rank < 1 || is.rank > 2) return false;
-    *in = is.rank == 1 ? 1 : (uint64_t)is.dim[transposed ? 1 : 0];
-    *total = (uint64_t)is.dim[transposed || is.rank == 1 ? 0 : 1];
-    if (*in == 0 || count % *in != 0 || !splits_at(shape, *in)) return false;
-    *out = count / *in;
-    if (*out > RF_WEIGHTS_WINDOW) return false;
-    return w->row->part == 0 ? *out == *total : *out <= *total;
+    if (is.rank < 1 || (is.rank > 2 && !transposed)) return false;
+    if (transposed) w->places = find_places(is, shape);
+    w->in = is.rank == 1 ? 1 : transposed ? (uint64_t)is.dim[1] * w->places : (uint64_t)is.dim[0];
+    w->total = (uint64_t)is.dim[transposed || is.rank == 1 ? 0 : 1];
+    if (w->in == 0 || count % w->in != 0 || !splits_at(shape, w->in)) return false;
+    w->out = count / w->in;
+    if (w->out > RF_WEIGHTS_WINDOW || (w->places > 1 && w->in > RF_WEIGHTS_WINDOW)) return false;
+    return w->row->part == 0 ? w->out == w->total : w->out <= w->total;
 }
 
 static rf_result check_shape(const rf_weights *weights, const rf_weight *w, rf_shape shape)
 {
     char a[96], b[96];
-    uint64_t in, out, total;
+    rf_weight found = *w;
     const rf_archive_entry *is = &w->tensor->is;
     const char *directory = weights->files->directory;
     if (is->unsupported_type || rf_dtype_size(is->dtype) == 0 || is->dtype == RF_I32 || is->dtype == RF_I64 ||
         is->dtype == RF_U8)
         return RF_FAIL(RF_ERROR_UNSUPPORTED, "'%s': tensor '%.200s' is of type %s; weights are F32, F16 or BF16",
                        directory, is->name, is->unsupported_type ? is->unsupported_type : rf_dtype_name(is->dtype));
-    if (rf_shape_count(shape) > 0 && find_matrix(w, shape, &in, &out, &total)) return RF_OK;
+    if (rf_shape_count(shape) > 0 && find_matrix(&found, shape)) return RF_OK;
     return RF_FAIL(RF_ERROR_INVALID_ARGUMENT,
                    "'%s': tensor '%.200s' is %s, which does not fit '%s' %s%s of a model of this config.json",
                    directory, is->name, rf_shape_format(is->shape, a, sizeof(a)), w->name,
-                   rf_shape_format(shape, b, sizeof(b)),
-                   w->row->layout == RF_PRETRAINED_TRANSPOSED ? ", transposed," : "");
+                   rf_shape_format(shape, b, sizeof(b)), is_transposed(w) ? ", transposed," : "");
 }
 
 /* ---- variables ---- */
 
-/* The weight whose row stands first in the table, of those with this variable; NULL: there is none. */
-static rf_weight *find_source(const rf_weights *weights, const char *name)
+/* Place of the first of by_name that does not come before a name. */
+static uint32_t find_name(const rf_weights *weights, const char *name)
 {
-    rf_weight *found = NULL;
-    for (uint32_t i = 0; i < weights->count; i++) {
-        rf_weight *w = &weights->items[i];
-        if (w->name && strcmp(w->name, name) == 0 && (!found || w->row < found->row)) found = w;
+    uint32_t first = 0;
+    for (uint32_t count = weights->num_named; count > 0;) {
+        const uint32_t half = count / 2;
+        const bool before = strcmp(weights->by_name[first + half]->name, name) < 0;
+        first += before ? half + 1 : 0;
+        count = before ? count - half - 1 : half;
     }
-    return found;
+    return first;
+}
+
+static bool is_named(const rf_weights *weights, uint32_t at, const char *name)
+{
+    return at < weights->num_named && strcmp(weights->by_name[at]->name, name) == 0;
+}
+
+const rf_weight *rf_weights_source(const rf_weights *weights, const char *name)
+{
+    const uint32_t at = find_name(weights, name);
+    return is_named(weights, at, name) ? weights->by_name[at] : NULL;
 }
 
 /* Names the tensor that the files should have. */
@@ -169,15 +238,18 @@ static rf_result fail_missing(const rf_weights *weights, const char *variable)
 
 rf_result rf_weights_admit(const rf_weights *weights, const char *name, rf_shape shape)
 {
-    const rf_weight *w = find_source(weights, name);
+    const rf_weight *w = rf_weights_source(weights, name);
     return w ? check_shape(weights, w, shape) : fail_missing(weights, name);
 }
 
-static rf_variable *find_variable(const rf_model *model, const char *name)
+/* Gives each weight the variable of its name. */
+static void find_variables(const rf_weights *weights, const rf_model *model)
 {
-    for (uint32_t i = 0; name && i < model->tracked.count; i++)
-        if (strcmp(model->tracked.items[i].name, name) == 0) return model->tracked.items[i].variable;
-    return NULL;
+    for (uint32_t i = 0; i < model->tracked.count; i++) {
+        const rf_model_variable *v = &model->tracked.items[i];
+        for (uint32_t at = find_name(weights, v->name); is_named(weights, at, v->name); at++)
+            weights->by_name[at]->variable = v->variable;
+    }
 }
 
 /* Where several rows are for one tensor, without parts, the first counts whose variable the model has. */
@@ -219,9 +291,9 @@ static rf_result place_parts(const rf_weights *weights)
 
 rf_result rf_weights_bind(rf_weights *weights, rf_model *model)
 {
-    for (uint32_t i = 0; i < weights->count; i++)
-        weights->items[i].variable = find_variable(model, weights->items[i].name);
+    find_variables(weights, model);
     drop_others(weights);
+    RF_TRY(list_variables(weights));
     for (uint32_t i = 0; i < weights->count; i++) {
         rf_weight *w = &weights->items[i];
         if (!w->name || (w->row->optional && !w->variable)) continue;
@@ -230,28 +302,9 @@ rf_result rf_weights_bind(rf_weights *weights, rf_model *model)
                            weights->files->directory, w->tensor->is.name);
         const rf_shape shape = rf_variable_shape(w->variable);
         RF_TRY(check_shape(weights, w, shape));
-        (void)find_matrix(w, shape, &w->in, &w->out, &w->total);
-        w->read = find_source(weights, w->name) == w;
+        (void)find_matrix(w, shape);
     }
     return place_parts(weights);
-}
-
-/* ---- values of other types ---- */
-
-static void values_widen(const void *raw, rf_dtype dtype, float *values, uint64_t count)
-{
-    const uint16_t *half = raw;
-    if (dtype == RF_F32) memcpy(values, raw, (size_t)count * sizeof(float));
-    for (uint64_t i = 0; dtype == RF_F16 && i < count; i++) values[i] = rf_f16_to_f32(half[i]);
-    for (uint64_t i = 0; dtype == RF_BF16 && i < count; i++) values[i] = rf_bf16_to_f32(half[i]);
-}
-
-static void values_narrow(const float *values, rf_dtype dtype, void *raw, uint64_t count)
-{
-    uint16_t *half = raw;
-    if (dtype == RF_F32) memcpy(raw, values, (size_t)count * sizeof(float));
-    for (uint64_t i = 0; dtype == RF_F16 && i < count; i++) half[i] = rf_f32_to_f16(values[i]);
-    for (uint64_t i = 0; dtype == RF_BF16 && i < count; i++) half[i] = rf_f32_to_bf16(values[i]);
 }
 
 /* ---- reading ---- */
@@ -270,18 +323,45 @@ static rf_result read_run(const rf_weights *weights, const rf_weight *w, uint64_
                                      count * size);
 }
 
-/* raw [columns, rows] of the tensor's type -> values [rows, columns], in tiles that caches hold. */
-static void values_transpose(const void *raw, rf_dtype dtype, uint64_t rows, uint64_t columns, float *values)
+/* Where a row of a kernel's matrix is among the columns of its tensor, and the other way round. */
+static uint64_t column_of(const rf_weight *w, uint64_t row)
+{
+    const uint64_t channels = w->in / w->places;
+    return w->places == 1 ? row : row % channels * w->places + row / channels;
+}
+
+static uint64_t row_of(const rf_weight *w, uint64_t column)
+{
+    return w->places == 1 ? column : column % w->places * (w->in / w->places) + column / w->places;
+}
+
+/* raw [outputs, rows] of the tensor's type -> values [rows, outputs], in tiles that caches hold; of a kernel all rows.
+ */
+static void values_transpose(const rf_weight *w, const void *raw, uint64_t rows, float *values)
 {
     enum { TILE = 32 };
     float tile[TILE];
+    const rf_dtype dtype = w->tensor->is.dtype;
     const unsigned char *bytes = raw;
     for (uint64_t r = 0; r < rows; r += TILE)
-        for (uint64_t c = 0; c < columns; c++) {
+        for (uint64_t o = 0; o < w->out; o++) {
             const uint64_t n = rows - r < TILE ? rows - r : TILE;
-            values_widen(bytes + (c * rows + r) * rf_dtype_size(dtype), dtype, tile, n);
-            for (uint64_t i = 0; i < n; i++) values[(r + i) * columns + c] = tile[i];
+            rf_floats_widen(tile, bytes + (o * rows + r) * rf_dtype_size(dtype), dtype, n);
+            for (uint64_t i = 0; i < n; i++) values[row_of(w, r + i) * w->out + o] = tile[i];
         }
+}
+
+/* Some rows of a kernel that is larger than a window: each output is read whole, and gives a number to each row. */
+static rf_result read_kernel(const rf_weights *weights, const rf_weight *w, uint64_t begin, uint64_t end, float *values,
+                             unsigned char *raw)
+{
+    const rf_dtype dtype = w->tensor->is.dtype;
+    for (uint64_t o = 0; o < w->out; o++) {
+        RF_TRY(read_run(weights, w, (w->first + o) * w->in, w->in, raw));
+        for (uint64_t r = begin; r < end; r++)
+            rf_floats_widen(values + (r - begin) * w->out + o, raw + column_of(w, r) * rf_dtype_size(dtype), dtype, 1);
+    }
+    return RF_OK;
 }
 
 static rf_result read_transposed(const rf_weights *weights, const rf_weight *w, uint64_t begin, uint64_t end,
@@ -290,10 +370,11 @@ static rf_result read_transposed(const rf_weights *weights, const rf_weight *w, 
     const rf_dtype dtype = w->tensor->is.dtype;
     const uint64_t rows = end - begin;
     unsigned char *bytes = raw;
+    if (rows != w->in && w->places > 1) return read_kernel(weights, w, begin, end, values, raw);
     if (rows == w->in) RF_TRY(read_run(weights, w, w->first * w->in, w->out * rows, raw));
     for (uint64_t o = 0; rows != w->in && o < w->out; o++)
         RF_TRY(read_run(weights, w, (w->first + o) * w->in + begin, rows, bytes + o * rows * rf_dtype_size(dtype)));
-    values_transpose(raw, dtype, rows, w->out, values);
+    values_transpose(w, raw, rows, values);
     return RF_OK;
 }
 
@@ -301,15 +382,15 @@ rf_result rf_weight_read(const rf_weights *weights, const rf_weight *w, uint64_t
                          void *raw)
 {
     const rf_dtype dtype = w->tensor->is.dtype;
-    if (w->row->layout == RF_PRETRAINED_TRANSPOSED) return read_transposed(weights, w, begin, end, values, raw);
+    if (is_transposed(w)) return read_transposed(weights, w, begin, end, values, raw);
     if (w->out == w->total) {
         RF_TRY(read_run(weights, w, begin * w->out, (end - begin) * w->out, raw));
-        values_widen(raw, dtype, values, (end - begin) * w->out);
+        rf_floats_widen(values, raw, dtype, (end - begin) * w->out);
         return RF_OK;
     }
     for (uint64_t i = begin; i < end; i++) {
         RF_TRY(read_run(weights, w, i * w->total + w->first, w->out, raw));
-        values_widen(raw, dtype, values + (i - begin) * w->out, w->out);
+        rf_floats_widen(values + (i - begin) * w->out, raw, dtype, w->out);
     }
     return RF_OK;
 }
@@ -331,16 +412,33 @@ static void forget_values(writing *s)
     s->first = NULL;
 }
 
+/* All of a tensor is in few bits, and as it was read. */
+static bool keeps_bytes(const rf_weights *weights, const rf_tensor_entry *tensor)
+{
+    for (uint32_t i = 0; i < weights->count; i++) {
+        const rf_weight *w = &weights->items[i];
+        if (w->tensor == tensor && w->variable && rf_variable_was_assigned(w->variable)) return false;
+    }
+    return true;
+}
+
+static int compare_tensors(const void *x, const void *y)
+{
+    const rf_weight *a = x, *b = y;
+    return (a->tensor > b->tensor) - (a->tensor < b->tensor);
+}
+
 static rf_result find_values(writing *s, const char *name)
 {
     const rf_weights *weights = s->weights;
-    if (s->first && strcmp(s->first->tensor->is.name, name) == 0) return RF_OK;
+    const rf_weight wanted = { .tensor = rf_tensor_files_find(weights->files, name) };
+    if (s->first && s->first->tensor == wanted.tensor) return RF_OK;
     forget_values(s);
-    for (uint32_t i = 0; i < weights->count; i++) {
-        const rf_weight *w = &weights->items[i];
-        if (strcmp(w->tensor->is.name, name) != 0) continue;
-        if (!s->first) s->first = w;
-        if (!w->variable) continue;
+    s->first = bsearch(&wanted, weights->items, weights->count, sizeof(wanted), compare_tensors);
+    if (!s->first) return RF_FAIL(RF_ERROR_INTERNAL, "tensor '%.200s' is not one of the files", name);
+    while (s->first > weights->items && s->first[-1].tensor == wanted.tensor) s->first--;
+    for (const rf_weight *w = s->first; w < weights->items + weights->count && w->tensor == wanted.tensor; w++) {
+        if (!w->variable || keeps_bytes(weights, w->tensor)) continue;
         s->values[s->count] = RF_NEW_ARRAY(float, w->in * w->out);
         if (!s->values[s->count]) return RF_ERROR_OUT_OF_HOST_MEMORY;
         RF_TRY(rf_variable_read(w->variable, s->values[s->count++]));
@@ -351,13 +449,13 @@ static rf_result find_values(writing *s, const char *name)
 /* Elements [begin, end) of row `row` of the tensor. */
 static void fill_row(const writing *s, uint64_t row, uint64_t begin, uint64_t end, float *out)
 {
-    const bool transposed = s->first->row->layout == RF_PRETRAINED_TRANSPOSED;
+    const bool transposed = is_transposed(s->first);
     for (uint32_t p = 0; p < s->count; p++) {
         const rf_weight *w = s->first + p;
         const float *values = s->values[p];
         if (transposed) {
             if (row < w->first || row >= w->first + w->out) continue;
-            for (uint64_t i = begin; i < end; i++) out[i - begin] = values[i * w->out + row - w->first];
+            for (uint64_t i = begin; i < end; i++) out[i - begin] = values[row_of(w, i) * w->out + row - w->first];
             continue;
         }
         const uint64_t from = begin > w->first ? begin : w->first;
@@ -367,7 +465,7 @@ static void fill_row(const writing *s, uint64_t row, uint64_t begin, uint64_t en
     }
 }
 
-/* Bytes of a tensor as it is written: those of its file where it has no variable. */
+/* Bytes of a tensor as it is written: those of its file where it has no variable, or none but in few bits. */
 static rf_result read_values(void *user, const char *name, uint64_t offset, void *data, uint64_t size)
 {
     writing *s = user;
@@ -376,7 +474,7 @@ static rf_result read_values(void *user, const char *name, uint64_t offset, void
     const uint64_t bytes = rf_dtype_size(w->tensor->is.dtype);
     if (s->count == 0)
         return rf_safetensors_read_range(s->weights->files->files[w->tensor->file].file, name, offset, data, size);
-    const bool transposed = w->row->layout == RF_PRETRAINED_TRANSPOSED;
+    const bool transposed = is_transposed(w);
     const bool flat = !transposed && w->row->part == 0;
     const uint64_t count = size / bytes, width = transposed ? w->in : flat ? w->in : w->total;
     float *values = RF_NEW_ARRAY(float, count);
@@ -389,7 +487,7 @@ static rf_result read_values(void *user, const char *name, uint64_t offset, void
         else
             fill_row(s, at / width, column, column + n, values + done);
     }
-    values_narrow(values, w->tensor->is.dtype, data, count);
+    rf_floats_narrow(data, w->tensor->is.dtype, values, count);
     rf_free(values);
     return RF_OK;
 }

@@ -8,29 +8,35 @@
 #include "pretrained/files.h"
 #include "replica/strategy.h"
 
-/* A variable that a tensor holds, or a part of one. Tensors of one dimension are a matrix of one row. */
+/* A variable that a tensor holds, or a part of one. Tensors of one dimension are a matrix of one row. A kernel of a
+ * convolution is a matrix, too: its rows are channels of places, and the columns of its tensor places of channels. */
 typedef struct rf_weight {
     const rf_tensor_entry *tensor;
     const rf_pretrained_tensor *row;
     char *name;            /* of the variable; NULL: of none */
     rf_variable *variable; /* borrowed from the model; NULL: none */
     uint64_t in, out;      /* of the variable as a matrix */
+    uint64_t places;       /* of a kernel; 1: another matrix */
     uint64_t total, first; /* outputs of the tensor; the first one of this part */
-    bool read;             /* the variable's value comes from here */
 } rf_weight;
 typedef struct rf_weights {
     const rf_tensor_files *files;
     const rf_pretrained_architecture *architecture;
     rf_weight *items; /* in order of the tensors' names, and of their parts */
     uint32_t count, capacity;
+    rf_weight **by_name; /* those of a variable, in order of its name and of the rows */
+    uint32_t num_named;
 } rf_weights;
 
 /* Names alone. Freed with rf_weights_clear(), also when it fails. */
 rf_result rf_weights_match(rf_weights *weights, const rf_tensor_files *files,
                            const rf_pretrained_architecture *architecture);
 void rf_weights_clear(rf_weights *weights);
-/* Elements of all variables, by what the files have. */
-uint64_t rf_weights_num_elements(const rf_weights *weights);
+/* Elements of all variables in f32, and words of those in few bits, as far as the files tell. */
+void rf_weights_count_elements(const rf_weights *weights, const rf_strategy *strategy, uint64_t *elements,
+                               uint64_t *words);
+/* The weight whose row stands first in the table, of those with this variable; NULL: there is none. */
+const rf_weight *rf_weights_source(const rf_weights *weights, const char *name);
 /* Whether a tensor has the values of a variable that is about to be: fails where none has, or one of another shape. */
 rf_result rf_weights_admit(const rf_weights *weights, const char *name, rf_shape shape);
 /* The variables of a model, each of which has been admitted: all tensors must have a place in it. */

@@ -20,6 +20,7 @@
 #include "replica/exchange/exchange.h"
 #include "replica/exchange/imported_memory.h"
 #include "replica/store/copying.h"
+#include "replica/store/quantized.h"
 #include "replica/store/weight_copies_16bit.h"
 #include "replica/strategy.h"
 #include "replica/world.h"
@@ -53,6 +54,7 @@ typedef struct rf_strategy_members {
 /* State that replicas keep. */
 typedef struct rf_strategy_store {
     rf_store trainable, fixed; /* fixed: variables that no optimizer may touch */
+    rf_store aside;            /* trainable ones while they are frozen (rf_variables_set_aside()) */
     rf_flat gradients;         /* places as in `trainable`; empty until it `trains` */
     bool trains;               /* there has been an updater */
     rf_weight_copies weight_copies;
@@ -63,6 +65,7 @@ typedef struct rf_strategy_store {
     uint64_t generation; /* raised when arrays move: programs made before must be made anew */
     uint64_t variables_created;
     const rf_variable_source *source; /* of the values of new variables; NULL: their initializers */
+    rf_quantize_rules quantize;       /* of new weights of products */
     rf_copying copying;
 } rf_strategy_store;
 

@@ -282,6 +282,20 @@ RF_API rf_result rf_strategy_set_dtype_policy(rf_strategy *strategy, const rf_dt
     return RF_OK;
 }
 
+RF_API rf_result rf_strategy_set_quantization(rf_strategy *strategy, const rf_quantize_params *params)
+{
+    RF_TRY(RF_PARAMS_CHECK(rf_quantize_params, params));
+    RF_REQUIRE(strategy, "rf_strategy_set_quantization: strategy is NULL");
+    return rf_quantize_rules_set(&strategy->store.quantize, params, "rf_strategy_set_quantization");
+}
+
+void rf_strategy_exchange_quantization(rf_strategy *strategy, rf_quantize_rules *rules)
+{
+    const rf_quantize_rules were = strategy->store.quantize;
+    strategy->store.quantize = *rules;
+    *rules = were;
+}
+
 uint32_t rf_strategy_next_serial(rf_strategy *s)
 {
     if (++s->trace_serial == 0) s->trace_serial = 1;

@@ -14,6 +14,7 @@
 
 #include "base/error.h"
 #include "base/loss_scale.h"
+#include "base/quantize.h"
 #include "graph/graph.h"
 
 /* ---- the trace ---- */
@@ -284,6 +285,25 @@ rf_result rf_updater_read_owned(rf_updater *updater, uint32_t slot, const rf_var
 rf_result rf_variable_read_range(const rf_variable *variable, rf_range range, float *values);
 /* Sets some of its elements, as rf_variable_assign() sets all. */
 rf_result rf_variable_assign_range(rf_variable *variable, rf_range range, const float *values);
+/* A weight as products use it: a matrix of so many rows. `table`: rows are what they add up along. */
+typedef struct rf_weight_matrix {
+    int64_t rows;
+    bool table;
+} rf_weight_matrix;
+/* rf_variable_create() of such a weight, which is stored as rf_strategy_set_quantization() says: in few bits it is not
+ * trained, and words alone ever get to a device. */
+rf_result rf_variable_create_weight(rf_strategy *strategy, const rf_variable_params *params, rf_weight_matrix matrix,
+                                    rf_variable **out);
+/* How one is stored in few bits; NULL: in f32. */
+const rf_quantized_layout *rf_variable_quantized(const rf_variable *variable, rf_quantization *kind);
+/* Its words in a trace, i32; 0: failed. */
+rf_value rf_trace_words(rf_trace *t, rf_variable *variable);
+/* Makes the words of its values, so many, for the next function. */
+uint64_t rf_variable_num_words(const rf_variable *variable);
+rf_result rf_variable_pack(const rf_variable *variable, const float *values, void *words);
+rf_result rf_variable_write_words(rf_variable *variable, const void *words);
+/* It has been assigned since it was made, or since its words were written. */
+bool rf_variable_was_assigned(const rf_variable *variable);
 /* Whoever has the values of the variables that are about to be made: each is asked for, before it takes memory, and has
  * no values until they are assigned. */
 typedef struct rf_variable_source {
@@ -292,8 +312,11 @@ typedef struct rf_variable_source {
 } rf_variable_source;
 void rf_strategy_set_variable_source(rf_strategy *strategy,
                                      const rf_variable_source *source); /* borrowed; NULL: none */
-/* Room for so many elements in so many further trainable variables, so that nothing has to move as they come. */
-rf_result rf_strategy_reserve_variables(rf_strategy *strategy, uint64_t elements, uint64_t variables);
+/* Room for so many elements in so many further trainable variables, and for weights in few bits, so that nothing has to
+ * move as they come. */
+rf_result rf_strategy_reserve_variables(rf_strategy *strategy, uint64_t elements, uint64_t words, uint64_t variables);
+/* Which form a weight of that name will have. */
+rf_quantization rf_strategy_quantization(const rf_strategy *strategy, const char *name, bool table);
 /* The rows of this worker's replicas of what rf_updater_read_totals() gives. Not collective. */
 rf_result rf_updater_read_own_totals(rf_updater *updater, const rf_variable *variable, float *values);
 /* Number of a worker's first replica; of rank world size: of all replicas. */

@@ -23,6 +23,7 @@ static const struct {
 } flats[] = {
     FLAT(store.trainable.values, "variables"),
     FLAT(store.fixed.values, "fixed variables"),
+    FLAT(store.aside.values, "frozen variables"),
     FLAT(store.gradients, "gradients"),
     FLAT(store.weight_copies.values, "shadows of variables"),
     FLAT(exchange.trained.down, "download"),
@@ -48,8 +49,10 @@ void rf_strategy_release(rf_strategy *s)
     rf_free(s->status.key_file);
     rf_imported_memory_free(s);
     for (uint32_t i = 0; i < sizeof(flats) / sizeof(flats[0]); i++) rf_flat_free(s, flat_of(s, i));
+    rf_quantize_rules_clear(&s->store.quantize);
     rf_free(s->store.trainable.variables.items);
     rf_free(s->store.fixed.variables.items);
+    rf_free(s->store.aside.variables.items);
     rf_exchange_free(&s->exchange.between);
     rf_balancing_free(s);
     for (uint32_t r = 0; s->members.replicas && r < s->members.num_local; r++) {

@@ -48,8 +48,8 @@ rf_result rf_ps_variables_create(const char *caller, const rf_strategy *strategy
     for (uint32_t i = 0; i < trained.count + state.count; i++) {
         rf_variable *v = i < trained.count ? trained.items[i] : state.items[i - trained.count];
         out->items[out->count++] = rf_variable_retain(v);
-        out->total += v->count;
-        if (i < trained.count) out->trained += v->count;
+        out->total += rf_variable_elements(v);
+        if (i < trained.count) out->trained += rf_variable_elements(v);
     }
     return RF_OK;
 }
@@ -77,7 +77,7 @@ rf_result rf_ps_variables_plan(const rf_ps_variables *variables, const uint8_t *
 {
     uint64_t *counts = RF_NEW_ARRAY(uint64_t, variables->count);
     if (!counts) return RF_ERROR_OUT_OF_HOST_MEMORY;
-    for (uint32_t i = 0; i < variables->count; i++) counts[i] = variables->items[i]->count;
+    for (uint32_t i = 0; i < variables->count; i++) counts[i] = rf_variable_elements(variables->items[i]);
     const rf_result r = rf_ps_plan_make(counts, rules, variables->count, num_servers, max_elements, out);
     rf_free(counts);
     return r;
@@ -85,14 +85,14 @@ rf_result rf_ps_variables_plan(const rf_ps_variables *variables, const uint8_t *
 
 rf_result rf_ps_variables_read(const rf_ps_variables *variables, float *values)
 {
-    for (uint32_t i = 0; i < variables->count; values += variables->items[i++]->count)
+    for (uint32_t i = 0; i < variables->count; values += rf_variable_elements(variables->items[i++]))
         RF_TRY(rf_variable_read(variables->items[i], values));
     return RF_OK;
 }
 
 rf_result rf_ps_variables_assign(const rf_ps_variables *variables, const float *values)
 {
-    for (uint32_t i = 0; i < variables->count; values += variables->items[i++]->count)
+    for (uint32_t i = 0; i < variables->count; values += rf_variable_elements(variables->items[i++]))
         RF_TRY(rf_variable_assign(variables->items[i], values));
     return RF_OK;
 }
@@ -111,10 +111,10 @@ rf_result rf_ps_variables_read_changes(const rf_ps_variables *variables, const f
             RF_TRY(rf_variable_read_gradient(v, changes));
         } else {
             RF_TRY(rf_variable_read(v, changes));
-            for (uint64_t k = 0; k < v->count; k++) changes[k] -= values[k];
+            for (uint64_t k = 0; k < rf_variable_elements(v); k++) changes[k] -= values[k];
         }
-        changes += v->count;
-        values += v->count;
+        changes += rf_variable_elements(v);
+        values += rf_variable_elements(v);
     }
     return RF_OK;
 }

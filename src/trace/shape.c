@@ -11,7 +11,12 @@ rf_tensor rf_reshape(rf_trace *t, rf_tensor x, rf_shape shape)
     RF_TRACING(t);
     rf_value v, out = 0;
     if (!rf_operand(t, x, "rf_reshape: x", &v)) return RF_NO_TENSOR;
-    const rf_result r = rf_emit_reshape(rf_trace_graph(t), v, shape, &out);
+    rf_result r = RF_OK;
+    for (int32_t d = 0; d < shape.rank && d < RF_MAX_RANK; d++)
+        if (shape.dim[d] < -1)
+            r = RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "rf_reshape: dimension %d is %lld; only -1 stands for a size",
+                        (int)d, (long long)shape.dim[d]);
+    if (r >= 0) r = rf_emit_reshape(rf_trace_graph(t), v, shape, &out);
     return rf_trace_emit(t, r, out);
 }
 

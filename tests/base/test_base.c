@@ -191,6 +191,19 @@ TEST(test_half_is_exact)
         assert_true(here <= below && here <= above);
         if (here == below || here == above) assert_int_equal(h & 1, 0);
     }
+    static float wide[65539];
+    static uint16_t bits[65539], back[65539];
+    for (uint32_t i = 0; i < 65539; i++) bits[i] = (uint16_t)(7 * i);
+    for (int t = 0; t < 2; t++) { /* of many numbers as of one, the last ones too */
+        const rf_dtype type = t ? RF_F16 : RF_BF16;
+        rf_floats_widen(wide, bits, type, 65539);
+        rf_floats_narrow(back, type, wide, 65539);
+        for (uint32_t i = 0; i < 65539; i++) {
+            const float one = t ? rf_f16_to_f32(bits[i]) : rf_bf16_to_f32(bits[i]);
+            assert_true(isnan(one) ? isnan(wide[i]) : memcmp(&one, &wide[i], sizeof(one)) == 0);
+            assert_int_equal(back[i], t ? rf_f32_to_f16(one) : rf_f32_to_bf16(one));
+        }
+    }
     assert_int_equal(rf_f32_to_f16(65519.0f), 0x7BFF);
     assert_int_equal(rf_f32_to_f16(65520.0f), 0x7C00);
     assert_int_equal(rf_f32_to_f16(-INFINITY), 0xFC00);

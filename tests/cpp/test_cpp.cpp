@@ -273,6 +273,22 @@ static void layers_of_models(rf::strategy &strategy)
           "inner/body/bias");
 }
 
+/* Functions of <ringfire/lora.h> are methods of the model. */
+static void adapters(rf::strategy &strategy)
+{
+    const rf::layer layers[] = { rf::layer::dense(rf::dense_params().units(2).name("body")),
+                                 rf::layer::dense(rf::dense_params().units(1).name("head")) };
+    const auto model = rf::model::sequential(strategy, layers, rf::shape(3));
+    const char *targets[] = { "head" };
+    model.lora_attach("first");
+    model.lora_attach("second", rf::lora_params().rank(4).targets(targets).num_targets(1));
+    CHECK(model.lora_num_adapters() == 2 && std::string(model.lora_active()) == "second");
+    CHECK(std::string(model.lora_module_name(1)) == "head");
+    model.lora_set_active(nullptr);
+    CHECK(!model.lora_active());
+    CHECK(thrown([&] { model.lora_merge("third"); }).find("no adapter 'third'") != std::string::npos);
+}
+
 static void handles(rf::strategy &strategy)
 {
     auto variable = rf::variable::create(strategy, rf::variable_params().shape(rf::shape(1)));
@@ -295,7 +311,7 @@ int main()
                   { "steps", steps },       { "variables", variables },
                   { "datasets", datasets }, { "models", models },
                   { "handles", handles },   { "layers of models", layers_of_models },
-                  { "texts", texts } };
+                  { "texts", texts },       { "adapters", adapters } };
     rf::strategy strategy = rf::strategy::mirrored();
     for (const auto &test : tests) {
         const std::string message = thrown([&] { test.run(strategy); });

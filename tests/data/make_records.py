@@ -2,11 +2,11 @@
 """Writes the files of tests/data/test_tfrecord.c. Usage: make_records.py FOLDER"""
 import gzip
 import pathlib
-import struct
 import sys
 import zlib
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from pictures import png  # noqa: E402
 from tfrecord import entry, example, field, floats, integers, record, strings, varint  # noqa: E402
 
 ROWS = 12, 5, 9  # records of the three parts
@@ -23,18 +23,6 @@ def numbered(i):
                ("not asked for", strings(b"a", b"\xff" * i, b"")),
                ("large", integers([2**62], packed))]
     return example(*(entries if i % 3 else reversed(entries)))
-
-
-def png(width, height, pixels):
-    """RGB, each row without a filter."""
-    def chunk(name, data):
-        return struct.pack(">I",
-                           len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
-    rows = b"".join(b"\0" + pixels[3 * width * y:3 * width * (y + 1)] for y in range(height))
-    header = struct.pack(">2I5B", width, height, 8, 2, 0, 0, 0)
-    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR",
-                                        header) + chunk(b"IDAT", zlib.compress(rows)) + chunk(
-                                            b"IEND", b"")
 
 
 def odd():

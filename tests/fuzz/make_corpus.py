@@ -18,6 +18,7 @@ CORPUS = pathlib.Path(__file__).resolve().parent / "corpus"
 sys.path[:0] = [str(CORPUS.parents[1] / room) for room in ("support", "text")]
 import families  # noqa: E402
 import line_seeds  # noqa: E402
+import lora_seeds  # noqa: E402
 import tfrecord as tf  # noqa: E402
 
 
@@ -787,5 +788,5 @@ for make in (document, graph, gettext, ratings, reviews, text, tokenizer, safete
              idx, cifar, csv, image, tfrecord, iterator_state, model, trace, text_files, wire,
              call_header, fabric, shared, agreement, ps_shard, checkpoint_item):
     make()
-for fuzzer, name, data in line_seeds.every():
+for fuzzer, name, data in [*line_seeds.every(), *lora_seeds.every()]:
     seed(fuzzer, name, data)

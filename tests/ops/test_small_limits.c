@@ -13,11 +13,26 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/philox.h"
+#include "base/quantize.h"
 #include "exec/exec.h"
 #include "ops/ops.h"
 #include "tests/room.h"
 
-static int64_t num_choices; /* integers are below */
+static int64_t num_choices;             /* integers are below */
+static const rf_quantized_attr *matrix; /* of one dimension, integers are its words */
+
+static void fill_matrix(rf_rng *rng, void *words)
+{
+    const rf_quantized_layout l =
+        rf_quantized_layout_make((rf_quantization)matrix->kind, (uint64_t)matrix->lines, (uint64_t)matrix->length);
+    float *line = RF_NEW_ARRAY(float, l.length);
+    assert_non_null(line);
+    for (uint64_t i = 0; i < l.lines; i++) {
+        for (uint64_t k = 0; k < l.length; k++) line[k] = rf_rng_uniform(rng) - 0.25f;
+        assert_true(rf_quantize_lines(&l, i, 1, line, words));
+    }
+    rf_free(line);
+}
 
 static rf_device_caps shrink(const rf_device_caps *caps)
 {
@@ -48,8 +63,10 @@ static void *make_input(const rf_tensor_desc *desc, uint64_t seed)
     assert_non_null(x);
     if (desc->dtype == RF_F32)
         for (int64_t i = 0; i < count; i++) x[i] = 0.25f + rf_rng_uniform(&rng);
-    for (int64_t i = 0; desc->dtype == RF_I32 && num_choices > 0 && i < count; i++)
-        ((int32_t *)x)[i] = (int32_t)rf_rng_below(&rng, (uint64_t)num_choices);
+    if (desc->dtype == RF_I32 && matrix && desc->shape.rank == 1)
+        fill_matrix(&rng, x);
+    else if (desc->dtype == RF_I32 && num_choices > 0)
+        for (int64_t i = 0; i < count; i++) ((int32_t *)x)[i] = (int32_t)rf_rng_below(&rng, (uint64_t)num_choices);
     return x;
 }
 
@@ -196,6 +213,34 @@ static void check_all(rf_exec *exec)
     }
 }
 
+static void check_quantized(rf_exec *exec)
+{
+    static const rf_quantized_attr matrices[] = {
+        { RF_QUANTIZATION_INT8, 0, 151, 96 },
+        { RF_QUANTIZATION_INT8, 1, 151, 96 },
+        { RF_QUANTIZATION_NF4, 0, 77, 350 },
+        { RF_QUANTIZATION_Q4_0, 1, 301, 70 },
+    };
+    for (size_t i = 0; i < sizeof(matrices) / sizeof(matrices[0]); i++) {
+        matrix = &matrices[i];
+        const rf_quantized_layout l =
+            rf_quantized_layout_make((rf_quantization)matrix->kind, (uint64_t)matrix->lines, (uint64_t)matrix->length);
+        const rf_tensor_desc words = { RF_I32, RF_SHAPE((int64_t)l.words) };
+        rf_op_call product = { .op = &rf_op_matmul_quantized, .attr = matrix, .n_in = 2, .n_out = 1 };
+        product.in[0] = (rf_tensor_desc){ RF_F32, RF_SHAPE(29, matrix->transposed ? matrix->length : matrix->lines) };
+        product.in[1] = words;
+        assert_true(run_call(exec, &product) > 1);
+        rf_op_call lines = { .op = &rf_op_gather_quantized, .attr = matrix, .n_in = 2, .n_out = 1 };
+        if (matrix->transposed) continue;
+        num_choices = matrix->lines;
+        lines.in[0] = words;
+        lines.in[1] = (rf_tensor_desc){ RF_I32, RF_SHAPE(7, 9) };
+        assert_true(run_call(exec, &lines) > 1);
+        num_choices = 0;
+    }
+    matrix = NULL;
+}
+
 TEST(kernels_keep_to_small_limits)
 {
     rf_gpu *gpu = NULL;
@@ -209,6 +254,7 @@ TEST(kernels_keep_to_small_limits)
         assert_int_equal(rf_gpu_device_open(gpu, &(rf_gpu_device_params){ .index = i }, &device), RF_OK);
         assert_int_equal(rf_exec_create(&(rf_exec_params){ .device = device }, &exec), RF_OK);
         check_all(exec);
+        check_quantized(exec);
         rf_exec_destroy(&exec);
         rf_gpu_device_close(&device);
     }

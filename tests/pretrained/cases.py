@@ -43,6 +43,21 @@ DISTILBERT = {"model_type": "distilbert", "architectures": ["DistilBertModel"], 
               "max_position_embeddings": 20, "attention_dropout": 0.0, "activation": "gelu",
               "seq_classif_dropout": 0.0, "qa_dropout": 0.1, "sinusoidal_pos_embds": False,
               "tie_weights_": True}
+# Its tokens are of one type, and its places count from the padding's number on.
+ROBERTA = of(BERT, model_type="roberta", architectures=["RobertaModel"], type_vocab_size=1,
+             pad_token_id=1, layer_norm_eps=1e-5)
+RESNET = {"model_type": "resnet", "architectures": ["ResNetForImageClassification"],
+          "num_channels": 3, "embedding_size": 8, "hidden_sizes": [16, 24, 40], "depths": [2, 1, 1],
+          "layer_type": "bottleneck", "hidden_act": "relu", "downsample_in_first_stage": False,
+          "downsample_in_bottleneck": False, "stage_names": ["stem", "stage1", "stage2", "stage3"],
+          "out_features": ["stage3"], "out_indices": [3]}
+MOBILENET = {"architecture": "mobilenet_v3_large", "num_classes": 4, "dropout": 0.0,
+             "width_mult": 0.3}
+VIT = {"model_type": "vit", "architectures": ["ViTForImageClassification"], "hidden_size": 24,
+       "num_hidden_layers": 2, "num_attention_heads": 3, "intermediate_size": 40,
+       "hidden_act": "gelu", "hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0,
+       "layer_norm_eps": 1e-12, "image_size": 32, "patch_size": 8, "num_channels": 3,
+       "qkv_bias": True, "encoder_stride": 16}
 LABELS = {"0": "no", "1": "yes", "2": "who knows"}
 
 # {name: (configuration, how its files are written)}
@@ -100,8 +115,43 @@ CASES = {
         "twice": [("vocab_projector.weight", "distilbert.embeddings.word_embeddings.weight")]}),
     "distilbert classes": (of(DISTILBERT, architectures=["DistilBertForSequenceClassification"],
                               id2label=LABELS), {}),
+    "roberta": (ROBERTA, {"shards": 2}),
+    "roberta masked": (of(ROBERTA, architectures=["RobertaForMaskedLM"], hidden_act="gelu_new"), {
+        "twice": [("lm_head.decoder.weight", "roberta.embeddings.word_embeddings.weight"),
+                  ("lm_head.decoder.bias", "lm_head.bias")]}),
+    "roberta classes": (of(ROBERTA, architectures=["RobertaForSequenceClassification"],
+                           id2label=LABELS, pad_token_id=0, type_vocab_size=2), {}),
+    "xlm-roberta classes": (of(ROBERTA, model_type="xlm-roberta", id2label=LABELS,
+                               architectures=["XLMRobertaForSequenceClassification"]),
+                            {"others": {"roberta.pooler.dense.weight": (24, 24)}}),
+    "xlm-roberta f16": (of(ROBERTA, model_type="xlm-roberta",
+                           architectures=["XLMRobertaModel"]), {"kind": "F16"}),
+    "resnet": (RESNET, {"shards": 2, "counters": True}),
+    "resnet basic": (of(RESNET, layer_type="basic", downsample_in_first_stage=True, num_channels=1,
+                        id2label=LABELS, hidden_act="gelu"), {"counters": True}),
+    "resnet early": (of(RESNET, downsample_in_bottleneck=True, depths=[1, 2, 1]), {"kind": "F16"}),
+    "resnet no head": (of(RESNET, architectures=["ResNetModel"]), {}),
+    "resnet torchvision": (of(RESNET, hidden_sizes=[16, 24], depths=[1, 2]),
+                           {"names": "torchvision", "counters": True}),
+    # Results alone: gradients of so many random layers differ by more in PyTorch's f32, too.
+    "resnet18": ({"architecture": "resnet18", "num_classes": 5, "num_features": 512,
+                  "pretrained_cfg": {"input_size": [3, 224, 224]}},
+                 {"counters": True, "kind": "F16"}),
+    "vit": (VIT, {"shards": 2}),
+    "vit no head": (of(VIT, architectures=["ViTModel"], hidden_act="gelu_new", patch_size=4,
+                       pooler_output_size=16, pooler_act="relu", image_size=8), {}),
+    "vit grey": (of(VIT, num_channels=1, id2label=LABELS), {
+        "others": {"vit.pooler.dense.weight": (24, 24), "vit.embeddings.mask_token": (1, 1, 24)},
+        "kind": "BF16"}),
+    "mobilenet small": (of(MOBILENET, architecture="mobilenet_v3_small"), {
+        "counters": True, "side": 96}),
+    "mobilenet large": (of(MOBILENET, width_mult=0.2), {"shards": 3, "side": 96}),
+    "mobilenet dilated": (of(MOBILENET, dilated=True, reduced_tail=True), {"side": 64}),
     "phi3": (PHI3, {}),
     "phi3 window": (of(PHI3, sliding_window=6), {"shards": 2}),
 }
 # Those that a landing runs.
-SAMPLE = ("gpt2 options", "llama 3", "qwen2 window", "bert masked")
+SAMPLE = ("gpt2 options", "llama 3", "qwen2 window", "bert masked",
+          "resnet torchvision", "vit")
+# Cases with weights in few bits; "+": embeddings and heads as well.
+QUANTIZED = (("gpt2", "int8+"), ("llama 3", "nf4"), ("phi3", "q4_0+"))

@@ -21,29 +21,44 @@ except ImportError as error:
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 import cases
 import hub
+import image_references
+import quantized
 import references
 
-STEPS, RATE, EXAMPLES, LENGTH, NEW_TOKENS = 20, 64.0, 4, 13, 4
+STEPS, RATE, EXAMPLES, LENGTH, SIDE, NEW_TOKENS = 20, 64.0, 4, 13, 32, 4
+
+
+def network_of(config):
+    """The functions of its shapes and results."""
+    return references.NETWORKS[config.get("model_type") or config["architecture"]]
 
 
 def make_weights(config, rng):
-    """Large enough that nothing is nearly linear."""
-    shapes = references.NETWORKS[config["model_type"]][0](config)
-    norms = ("ln_", "norm", "LayerNorm")
-    return {name: (1.0 if any(n in name for n in norms) and name.endswith("weight") else 0.0)
-            + 0.3 * rng.standard_normal(shape) for name, shape in shapes.items()}
+    """Large enough that nothing is nearly linear; of kernels, less the more each output adds up."""
+    weights = {}
+    for name, shape in network_of(config)[0](config).items():
+        scale = 0.3 if len(shape) < 4 else (2 / np.prod(shape[1:]))**0.5
+        weights[name] = scale * rng.standard_normal(shape)
+        if name.endswith("running_var"):
+            weights[name] = 0.5 + np.abs(weights[name])
+        elif name.endswith("weight") and len(shape) == 1:
+            weights[name] += 1
+    return weights
 
 
 def make_directory(path, config, written, rng):
     """Returns the weights as the files hold them."""
     kind = written.get("kind", "F32")
     weights = {name: hub.decode(hub.encode(w, kind), kind, w.shape)
-               for name, w in make_weights(config, rng).items()}
+               for name, w in make_weights({**config, "names": written.get("names")}, rng).items()}
     prefix = written.get("prefix", "")
     stored = {(name if name.startswith("lm_head") else prefix + name): w
               for name, w in weights.items()}
     for again, name in written.get("twice", ()):
         stored[again] = weights[name]
+    if written.get("counters"):  # of batches, which are written back as they are
+        stored.update({name.replace("running_mean", "num_batches_tracked"): np.array(7)
+                       for name in weights if name.endswith("running_mean")})
     for name, shape in written.get("others", {}).items():
         stored[name] = rng.standard_normal(shape)
     for of, to in written.get("renamed", ()):
@@ -57,29 +72,46 @@ def make_directory(path, config, written, rng):
 
 
 def make_batch(config, rng):
-    """Sentences of two parts, most of which end in padding; labels of tokens or of sentences."""
+    """Images, or sentences of two parts, most of which end in padding; labels of tokens, or of
+    images or sentences."""
+    if "vocab_size" not in config:
+        size, channels = config.get("image_size", config["side"]), config.get("num_channels", 3)
+        return {"pixel_values": rng.standard_normal((EXAMPLES, size, size, channels)).astype("f4"),
+                "labels": rng.integers(0, image_references.classes_of(config), EXAMPLES)}
     vocabulary, lengths = config["vocab_size"], np.array([LENGTH, LENGTH - 1, 5, 2])[:, None]
     places, classifies = np.arange(LENGTH)[None, :], "Classification" in config["architectures"][0]
     labels = (len(config.get("id2label", "ab")), EXAMPLES) if classifies else (
         vocabulary, (EXAMPLES, LENGTH))
-    return {"input_ids": rng.integers(0, vocabulary, (EXAMPLES, LENGTH)),
-            "attention_mask": places < lengths, "token_type_ids": places >= lengths // 2,
-            "labels": rng.integers(0, *labels)}
+    ids = rng.integers(0, vocabulary, (EXAMPLES, LENGTH))
+    if "roberta" in config["model_type"]:
+        ids = np.where(places < lengths, ids, config["pad_token_id"])
+    return {"input_ids": ids, "attention_mask": places < lengths,
+            "token_type_ids": places >= lengths // 2, "labels": rng.integers(0, *labels)}
 
 
 class Reference:
     def __init__(self, config, weights, batch):
         self.config = config
-        self.batch = {name: torch.tensor(x).long() for name, x in batch.items()}
-        self.network = references.NETWORKS[config["model_type"]][1]
-        self.weights = {name: torch.tensor(w, dtype=torch.float64, requires_grad=True)
-                        for name, w in weights.items()}
+        self.batch = {name: torch.tensor(x if x.dtype == np.float32 else x.astype(np.int64))
+                      for name, x in batch.items()}
+        self.network = network_of(config)[1]
+        everything = {name: torch.tensor(w, dtype=torch.float64) for name, w in weights.items()}
+        self.state = {name: w for name, w in everything.items() if "running_" in name}
+        self.weights = {name: w.requires_grad_() for name, w in everything.items()
+                        if name not in self.state}
+        self.moved = {}  # what batch normalization makes of the state
 
-    def results(self):
-        return self.network(self.weights, self.config, self.batch)
+    def results(self, training=False):
+        return self.network({**self.weights, **self.state}, self.config,
+                            {**self.batch, "training": training, "moved": self.moved})
+
+    def logits_of(self, tokens):
+        """Those of the token that follows."""
+        results = self.network(self.weights, self.config, {"input_ids": torch.tensor([tokens])})
+        return results["logits"][0, -1].detach().numpy()
 
     def loss(self):
-        results = self.results()
+        results = self.results(training=True)
         if "logits" in results:
             return torch.nn.functional.cross_entropy(results["logits"].flatten(0, -2),
                                                      self.batch["labels"].flatten())
@@ -93,7 +125,8 @@ class Reference:
         return found
 
     def train(self):
-        optimizer = torch.optim.AdamW(self.weights.values(), lr=1e-3, betas=(0.9, 0.999), eps=1e-6,
+        trained = [w for w in self.weights.values() if w.requires_grad]
+        optimizer = torch.optim.AdamW(trained, lr=1e-3, betas=(0.9, 0.999), eps=1e-6,
                                       weight_decay=0.05)
         losses = []
         for _ in range(STEPS):
@@ -124,9 +157,7 @@ def check_texts(reference, batch, found):
     for i, text in enumerate(found):
         tokens = list(batch["input_ids"][i][:LENGTH - NEW_TOKENS + 1 - i])
         for token in text:
-            batch_of_one = {"input_ids": torch.tensor([tokens])}
-            logits = reference.network(reference.weights, reference.config, batch_of_one)["logits"]
-            last = logits[0, -1].detach().numpy()
+            last = reference.logits_of(tokens)
             expect(last[token] >= last.max() - 1e-4 * np.abs(last).max(),
                    "text %d goes on with token %d after %s, not %d" % (i, token, tokens,
                                                                       last.argmax()))
@@ -158,11 +189,18 @@ def check_gradients(before, after, wanted, written):
     return worst
 
 
+def check_averages(after, moved):
+    for name, average in moved.items():
+        kind, shape, data = after[name]
+        compare(name, hub.decode(data, kind, shape), average.detach().numpy(), 1e-5)
+
+
 def check_losses(devices, text, wanted):
     found = [float(line) for line in text.split()]
     expect(len(found) == len(wanted), "%s: %d losses" % (devices, len(found)))
-    for step, (a, b) in enumerate(zip(found, wanted)):
-        expect(abs(a - b) <= 2e-4 * abs(b), "%s: loss %d is %.7g, not %.7g" % (devices, step, a, b))
+    for step, (a, b) in enumerate(zip(found, wanted)):  # those near 0 round as their logits do
+        expect(abs(a - b) <= 2e-4 * abs(b) + 1e-6,
+               "%s: loss %d is %.7g, not %.7g" % (devices, step, a, b))
 
 
 def run(*command):
@@ -174,21 +212,22 @@ def run(*command):
 
 def check_case(driver, launcher, name, folder):
     config, written = cases.CASES[name]
+    seen = {**config, "names": written.get("names"), "side": written.get("side", SIDE)}
     rng = np.random.default_rng(sum(map(ord, name)))
     weights = make_directory(folder / "model", config, written, rng)
-    batch = make_batch(config, rng)
+    batch = make_batch(seen, rng)
     hub.write_tensors(folder / "batch.safetensors", {
-        name: ("I32", x.shape, hub.encode(x, "I32")) for name, x in batch.items()})
+        name: (kind, x.shape, hub.encode(x, kind)) for name, x in batch.items()
+        for kind in ("F32" if x.dtype == np.float32 else "I32",)})
     said = run(driver, "results", folder)
     expect(not said, said)
-    reference = Reference(config, weights, batch)
+    reference = Reference(seen, weights, batch)
     found, wanted = hub.read_values(folder / "results.safetensors"), reference.results()
     expect(found.keys() == wanted.keys(), "the model gives %s" % sorted(found))
     error = max(compare(output, found[output], x.detach().numpy(), 1e-4)
                 for output, x in wanted.items())
-    texts = folder / "texts.safetensors"
-    decoder = "logits" in wanted and "ForCausal" in config["architectures"][0]
-    expect(texts.exists() == (decoder or "LMHead" in config["architectures"][0]),
+    texts, kind = folder / "texts.safetensors", config.get("architectures", [""])[0]
+    expect(texts.exists() == ("ForCausal" in kind or "LMHead" in kind),
            "the driver writes texts: %s" % texts.exists())
     if texts.exists():
         check_texts(reference, batch, hub.read_values(texts)["texts"])
@@ -199,8 +238,9 @@ def check_case(driver, launcher, name, folder):
     line = "%-26s results %.1e" % (name, error)
     if written.get("kind", "F32") == "F32":
         run(driver, "step", folder, RATE)
-        line += ", gradients %.1e" % check_gradients(before, hub.read_directory(folder / "step"),
-                                                     reference.gradients(), written)
+        after = hub.read_directory(folder / "step")
+        line += ", gradients %.1e" % check_gradients(before, after, reference.gradients(), written)
+        check_averages(after, reference.moved)
         losses = reference.train()
         for devices in ("1", "2"):
             check_losses(devices, run(driver, "train", folder, devices), losses)
@@ -209,6 +249,40 @@ def check_case(driver, launcher, name, folder):
                                         "train", folder, "workers"), losses)
         line += ", losses %.5f ... %.5f" % (losses[0], losses[-1])
     print(line)
+
+
+def check_quantized(driver, name, kind, folder):
+    """Weights in few bits: results and gradients of the others are those of rounded weights, and
+    what is written back has the bytes that were there."""
+    config, written = cases.CASES[name]
+    rng = np.random.default_rng(sum(map(ord, name + kind)))
+    weights = make_directory(folder / "model", config, written, rng)
+    rounded, names = quantized.quantize(kind.rstrip("+"), config, weights, "+" in kind)
+    batch = make_batch(config, rng)
+    hub.write_tensors(folder / "batch.safetensors", {
+        name: ("I32", x.shape, hub.encode(x, "I32")) for name, x in batch.items()})
+    said = run(driver, "results", folder, kind)
+    expect(not said, said)
+    reference = Reference(config, rounded, batch)
+    found, wanted = hub.read_values(folder / "results.safetensors"), reference.results()
+    error = max(compare(output, found[output], x.detach().numpy(), 1e-4)
+                for output, x in wanted.items())
+    before = hub.read_directory(folder / "model")
+    check_same_bytes(before, hub.read_directory(folder / "same"))
+    run(driver, "step", folder, RATE, kind)
+    after = hub.read_directory(folder / "step")
+    gradients = reference.gradients()
+    for few in names:
+        del gradients[few]
+        expect(before[few] == after[few], "'%s' has other bytes after a step" % few)
+    worst = check_gradients(before, after, gradients, {})
+    for few in names:
+        reference.weights[few].requires_grad_(False)
+    losses = reference.train()
+    for devices in ("1", "2"):
+        check_losses(devices, run(driver, "train", folder, devices, kind), losses)
+    print("%-26s %s of %d weights: results %.1e, gradients %.1e, losses %.5f ... %.5f"
+          % (name, kind, len(names), error, worst, losses[0], losses[-1]))
 
 
 def check_memory(driver, folder):
@@ -231,6 +305,12 @@ def main():
     if what == "sample":
         with tempfile.TemporaryDirectory(prefix="ringfire-test-") as folder:
             check_memory(driver, pathlib.Path(folder))
+    for name, kind in cases.QUANTIZED if what in ("sample", "all") else ():
+        with tempfile.TemporaryDirectory(prefix="ringfire-test-") as folder:
+            try:
+                check_quantized(driver, name, kind, pathlib.Path(folder))
+            except AssertionError as error:
+                sys.exit("%s in %s: %s" % (name, kind, error))
     for name in names:
         with tempfile.TemporaryDirectory(prefix="ringfire-test-") as folder:
             try:
@@ -239,4 +319,5 @@ def main():
                 sys.exit("%s: %s" % (name, error))
 
 
-main()
+if __name__ == "__main__":
+    main()

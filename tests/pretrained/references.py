@@ -10,18 +10,8 @@ import math
 import torch
 import torch.nn.functional as F
 
-ACTIVATIONS = {
-    "relu": torch.relu,
-    "gelu": F.gelu,
-    "gelu_new": lambda x: x / 2 * (1 + torch.tanh(math.sqrt(2 / math.pi)
-                                                 * (x + 0.044715 * x**3))),
-    "silu": lambda x: x * torch.sigmoid(x),
-    "tanh": torch.tanh,
-}
-
-
-ACTIVATIONS["gelu_pytorch_tanh"] = ACTIVATIONS["gelu_new"]
-
+import image_references
+from activations import ACTIVATIONS
 
 def cap(x, most):
     return most * torch.tanh(x / most) if most else x
@@ -234,7 +224,7 @@ def decoder(v, c, batch):
     return {"logits": cap(logits, c.get("final_logit_softcapping"))}
 
 
-# ---- BERT, DistilBERT ----
+# ---- BERT, DistilBERT, RoBERTa ----
 
 # What the two call the same things: (in the configuration, of each layer in the files).
 BERT_KEYS = {"width": "hidden_size", "inner": "intermediate_size", "layers": "num_hidden_layers",
@@ -253,6 +243,11 @@ DISTILBERT_PARTS = {"query": "attention.q_lin", "key": "attention.k_lin",
 
 def encoder_names(c):
     """Keys, parts of a layer, its name, names of the heads, the prefix."""
+    if "roberta" in c["model_type"]:
+        return (BERT_KEYS, BERT_PARTS, "roberta.encoder.layer.%d.", {
+            "pooler": "roberta.pooler.dense", "transform": "lm_head.dense",
+            "transform_norm": "lm_head.layer_norm", "bias": "lm_head.bias"},
+            "roberta.embeddings.")
     if c["model_type"] == "bert":
         return (BERT_KEYS, BERT_PARTS, "bert.encoder.layer.%d.", {
             "pooler": "bert.pooler.dense", "transform": "cls.predictions.transform.dense",
@@ -269,7 +264,7 @@ def encoder_shapes(c):
     width, inner, kind = c[keys["width"]], c[keys["inner"]], c["architectures"][0]
     shapes = {embeddings + "word_embeddings.weight": (c["vocab_size"], width),
               embeddings + "position_embeddings.weight": (c["max_position_embeddings"], width)}
-    if c["model_type"] == "bert":
+    if "type_vocab_size" in c:
         shapes[embeddings + "token_type_embeddings.weight"] = (c["type_vocab_size"], width)
 
     def add(name, *shape):
@@ -284,10 +279,15 @@ def encoder_shapes(c):
             else:
                 add(layer % i + name, *{"expand": (inner, width), "contract": (width, inner)}.get(
                     part, (width, width)))
-    if kind == "BertModel" or kind.endswith("SequenceClassification"):
+    roberta = "roberta" in c["model_type"]
+    classifies = kind.endswith("SequenceClassification")
+    if (kind.endswith("Model") and kind != "DistilBertModel") or (classifies and not roberta):
         add(heads["pooler"], width, width)
-    if kind.endswith("SequenceClassification"):
-        add("classifier", len(c.get("id2label", "ab")), width)
+    if classifies and roberta:
+        add("classifier.dense", width, width)
+    if classifies:
+        add("classifier.out_proj" if roberta else "classifier", len(c.get("id2label", "ab")),
+            width)
     if kind.endswith("MaskedLM"):
         add(heads["transform"], width, width)
         add(heads["transform_norm"], width)
@@ -309,9 +309,14 @@ def encoder(v, c, batch):
         return x @ v[name + ".weight"].T + v[name + ".bias"]
 
     x = v[embeddings + "word_embeddings.weight"][ids]
-    x = x + v[embeddings + "position_embeddings.weight"][:ids.shape[1]]
-    if c["model_type"] == "bert":
-        x = x + v[embeddings + "token_type_embeddings.weight"][batch["token_type_ids"]]
+    places, roberta = torch.arange(ids.shape[1]), "roberta" in c["model_type"]
+    if roberta:
+        tokens = (ids != c["pad_token_id"]).long()
+        places = tokens.cumsum(1) * tokens + c["pad_token_id"]
+    x = x + v[embeddings + "position_embeddings.weight"][places]
+    if "type_vocab_size" in c:
+        types = batch["token_type_ids"] if c["type_vocab_size"] > 1 else torch.zeros_like(ids)
+        x = x + v[embeddings + "token_type_embeddings.weight"][types]
     x = norm(x, embeddings + "LayerNorm")
     for i in range(c[keys["layers"]]):
         name = {part: layer % i + of for part, of in parts.items()}
@@ -328,14 +333,17 @@ def encoder(v, c, batch):
         return {"logits": x @ v[embeddings + "word_embeddings.weight"].T + v[head["bias"]]}
     if kind == "DistilBertModel":
         return {"last_hidden_state": x}
-    pooled = product(x[:, 0], head["pooler"])
-    pooled = torch.tanh(pooled) if c["model_type"] == "bert" else torch.relu(pooled)
-    if kind == "BertModel":
+    classifies = kind.endswith("SequenceClassification")
+    pooled = product(x[:, 0], "classifier.dense" if roberta and classifies else head["pooler"])
+    pooled = torch.relu(pooled) if c["model_type"] == "distilbert" else torch.tanh(pooled)
+    if not classifies:
         return {"last_hidden_state": x, "pooler_output": pooled}
-    return {"logits": product(pooled, "classifier")}
+    return {"logits": product(pooled, "classifier.out_proj" if roberta else "classifier")}
 
 
 NETWORKS = {"gpt2": (gpt2_shapes, gpt2)}
 NETWORKS.update({kind: (decoder_shapes, decoder) for kind in ("llama", "mistral", "qwen2", "qwen3",
                                                               "phi3", "gemma2")})
-NETWORKS.update({"bert": (encoder_shapes, encoder), "distilbert": (encoder_shapes, encoder)})
+NETWORKS.update({kind: (encoder_shapes, encoder) for kind in ("bert", "distilbert", "roberta",
+                                                              "xlm-roberta")})
+NETWORKS.update(image_references.NETWORKS)

@@ -3,94 +3,11 @@
  * an architecture of the caller. That architectures of the library are right is check_pretrained.py's to say. */
 #include <unistd.h>
 
-#include <ringfire/text.h>
-
-#include "../support/folder.h"
 #include "../support/strategies.h"
 #include "../support/try.h"
+#include "small_gpt2.h"
 #include "tests/room.h"
 #include "train/model/model.h"
-
-enum { VOCABULARY = 7, WIDTH = 4, MOST_TENSORS = 32 };
-
-/* ---- a small GPT-2 ---- */
-
-static const char gpt2_config[] = "{\"model_type\":\"gpt2\",\"vocab_size\":7,\"n_embd\":4,\"n_head\":2,\"n_layer\":1,"
-                                  "\"n_positions\":8%s}";
-
-typedef struct hub_directory {
-    char path[SCRATCH_PATH];
-    rf_named_array arrays[MOST_TENSORS];
-    uint32_t count;
-    float values[128]; /* of all tensors, from their beginning */
-} hub_directory;
-
-static void add_tensor(hub_directory *d, const char *name, rf_shape shape)
-{
-    assert_true(d->count < MOST_TENSORS && rf_shape_count(shape) <= 128);
-    d->arrays[d->count++] = (rf_named_array){ name, { RF_F32, shape, d->values } };
-}
-
-static rf_array *find_tensor(hub_directory *d, const char *name)
-{
-    for (uint32_t i = 0; i < d->count; i++)
-        if (strcmp(d->arrays[i].name, name) == 0) return &d->arrays[i].array;
-    fail_msg("no tensor '%s'", name);
-    return NULL;
-}
-
-static const char *in(const hub_directory *d, const char *name)
-{
-    static char path[160];
-    snprintf(path, sizeof(path), "%s/%s", d->path, name);
-    return path;
-}
-
-static void write_config(const hub_directory *d, const char *more)
-{
-    char text[2048];
-    snprintf(text, sizeof(text), gpt2_config, more);
-    scratch_write(in(d, "config.json"), text);
-}
-
-static void write_weights(const hub_directory *d)
-{
-    OK(rf_safetensors_write(in(d, "model.safetensors"), d->arrays, d->count));
-}
-
-static void make_gpt2(hub_directory *d)
-{
-    static const struct {
-        const char *name;
-        int64_t dim[2]; /* of a vector the second is 0 */
-    } tensors[] = {
-        { "wte.weight", { VOCABULARY, WIDTH } },
-        { "wpe.weight", { 8, WIDTH } },
-        { "h.0.ln_1.weight", { WIDTH } },
-        { "h.0.ln_1.bias", { WIDTH } },
-        { "h.0.attn.c_attn.weight", { WIDTH, 3 * WIDTH } },
-        { "h.0.attn.c_attn.bias", { 3 * WIDTH } },
-        { "h.0.attn.c_proj.weight", { WIDTH, WIDTH } },
-        { "h.0.attn.c_proj.bias", { WIDTH } },
-        { "h.0.ln_2.weight", { WIDTH } },
-        { "h.0.ln_2.bias", { WIDTH } },
-        { "h.0.mlp.c_fc.weight", { WIDTH, 4 * WIDTH } },
-        { "h.0.mlp.c_fc.bias", { 4 * WIDTH } },
-        { "h.0.mlp.c_proj.weight", { 4 * WIDTH, WIDTH } },
-        { "h.0.mlp.c_proj.bias", { WIDTH } },
-        { "ln_f.weight", { WIDTH } },
-        { "ln_f.bias", { WIDTH } },
-    };
-    *d = (hub_directory){ 0 };
-    scratch(d->path);
-    for (int i = 0; i < 128; i++) d->values[i] = 0.01f * (float)(i % 17) - 0.05f;
-    for (size_t i = 0; i < sizeof(tensors) / sizeof(tensors[0]); i++) {
-        const int64_t *dim = tensors[i].dim;
-        add_tensor(d, tensors[i].name, dim[1] ? RF_SHAPE(dim[0], dim[1]) : RF_SHAPE(dim[0]));
-    }
-    write_config(d, "");
-    write_weights(d);
-}
 
 static void refuse_directory(rf_strategy *strategy, const hub_directory *d, const rf_pretrained_params *params,
                              rf_result code, const char *message)
@@ -377,6 +294,186 @@ static void tables(rf_strategy *strategy)
     assert_int_equal(calls, 0);
 }
 
+/* ---- kernels ---- */
+
+static const rf_pretrained_tensor kernel_tensors[] = {
+    { .tensor = "conv.weight", .variable = "conv/kernel", .layout = RF_PRETRAINED_TRANSPOSED },
+    { .tensor = "each.weight", .variable = "each/kernel", .layout = RF_PRETRAINED_TRANSPOSED },
+    { .tensor = "large.weight", .variable = "large/kernel", .layout = RF_PRETRAINED_TRANSPOSED },
+    { .tensor = "large.bias", .variable = "large/bias" },
+};
+/* The third one has more numbers than are read at once, and the last one ones before what it holds. */
+static const rf_shape kernel_shapes[] = {
+    { .rank = 4, .dim = { 4, 2, 2, 3 } },
+    { .rank = 4, .dim = { 8, 1, 2, 1 } },
+    { .rank = 4, .dim = { 1025, 2048, 1, 2 } },
+    { .rank = 3, .dim = { 1, 1, 1025 } },
+};
+enum { KERNELS = 4, MOST_NUMBERS = 1025 * 2048 * 2 };
+
+static rf_symbol add_kernel(rf_model_builder *b, rf_symbol x, int32_t filters, int32_t height, int32_t width,
+                            const char *name)
+{
+    rf_layer *layer;
+    const rf_conv2d_layer_params params = {
+        .filters = filters, .kernel_size = { height, width }, .no_bias = filters < 9, .name = name
+    };
+    OK(rf_layer_conv2d(&params, &layer));
+    return rf_model_builder_call(b, layer, x);
+}
+
+static rf_result build_kernels(rf_pretrained_config *config, rf_model_builder *b, rf_pretrained_outputs *outputs,
+                               void *user)
+{
+    rf_layer *each;
+    const int32_t height = rf_pretrained_config_size(config, "height", 2);
+    const rf_symbol x = rf_model_builder_input(b, RF_F32, RF_SHAPE(4, 4, 2), "x");
+    const rf_symbol y = rf_model_builder_input(b, RF_F32, RF_SHAPE(1, 2, 2048), "y");
+    const rf_depthwise_conv2d_params params = {
+        .kernel_size = { 2, 1 }, .depth_multiplier = 2, .no_bias = true, .name = "each"
+    };
+    (void)user;
+    OK(rf_layer_depthwise_conv2d(&params, &each));
+    outputs->count = 2;
+    outputs->symbol[0] = rf_model_builder_call(b, each, add_kernel(b, x, 4, height, 5 - height, "conv"));
+    outputs->symbol[1] = add_kernel(b, y, 1025, 1, 2, "large");
+    outputs->name[0] = "image";
+    outputs->name[1] = "other";
+    return RF_OK;
+}
+
+/* The numbers of a kernel [h, w, in, out] that a tensor [out, in, h, w] of the numbers 0, 1, 2, ... holds. */
+static void check_kernel(rf_variable *variable, rf_shape tensor, float *values)
+{
+    const rf_shape shape = rf_variable_shape(variable);
+    const int64_t in = shape.dim[2], out = shape.dim[3], places = shape.dim[0] * shape.dim[1];
+    OK(rf_variable_read(variable, values));
+    for (int64_t p = 0; p < places; p++)
+        for (int64_t i = 0; i < in; i++)
+            for (int64_t o = 0; o < out; o++) {
+                /* Each channel by itself: they are the tensor's outputs, with those of one input together. */
+                const int64_t row = tensor.dim[1] == 1 ? i * out + o : o * in + i;
+                if (values[(p * in + i) * out + o] != (float)(row * places + p))
+                    fail_msg("%s: place %d, channel %d, output %d", rf_variable_name(variable), (int)p, (int)i, (int)o);
+            }
+}
+
+/* ---- the scale of images ---- */
+
+static void check_scales(rf_pretrained *p, hub_directory *d)
+{
+    static const struct {
+        const char *text; /* NULL: no file */
+        float mean[2], deviation[2];
+        const char *message; /* of RF_ERROR_UNSUPPORTED */
+    } files[] = {
+        { NULL, { 0, 0 }, { 1, 1 }, NULL },
+        { "{\"size\":{\"height\":9},\"image_mean\":[0.5,0.25],\"image_std\":[0.5,2]}",
+          { 0.5f, 0.25f },
+          { 0.5f, 2 },
+          NULL },
+        { "{\"do_normalize\":false,\"image_mean\":[0.5]}", { 0, 0 }, { 1, 1 }, NULL },
+        { "{\"do_rescale\":false,\"image_mean\":[51],\"image_std\":[510]}", { 0.2f, 0 }, { 2, 1.0f / 255 }, NULL },
+        { "{\"image_std\":[0]}", { 0 }, { 0 }, "preprocessor_config.json': 'image_std.0' is 0, which is not positive" },
+        { "{\"image_mean\":[\"x\"]}", { 0 }, { 0 }, "'image_mean.0' is \"x\", not a number of f32" },
+        { "{\"rescale_factor\":-1}", { 0 }, { 0 }, "'rescale_factor' is -1, which is not positive" },
+    };
+    for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
+        rf_augment_params params = { .flip = true, .mean = { 7, 7, 7, 7 } };
+        if (files[i].text) scratch_write(in(d, "preprocessor_config.json"), files[i].text);
+        if (files[i].message) {
+            FAILS(rf_pretrained_image_scale(p, &params), RF_ERROR_UNSUPPORTED, files[i].message);
+            assert_true(params.mean[0] == 7);
+            continue;
+        }
+        OK(rf_pretrained_image_scale(p, &params));
+        assert_true(params.flip);
+        for (int k = 0; k < 2; k++) {
+            assert_float_equal(params.mean[k], files[i].mean[k], 1e-6);
+            assert_float_equal(params.deviation[k], files[i].deviation[k], 1e-6);
+        }
+        assert_true(params.mean[2] == 0 && params.deviation[2] == 0); /* images have two channels */
+    }
+}
+
+static void kernels(rf_strategy *strategy)
+{
+    const rf_pretrained_architecture net = {
+        .model_type = "kernels", .tensors = kernel_tensors, .num_tensors = KERNELS, .build = build_kernels
+    };
+    const rf_pretrained_params params = { .architectures = &net, .num_architectures = 1 };
+    float *numbers = test_calloc(MOST_NUMBERS, sizeof(float)), *values = test_calloc(MOST_NUMBERS, sizeof(float));
+    hub_directory d = { .count = KERNELS };
+    rf_pretrained *p;
+    rf_array_set set;
+    scratch(d.path);
+    for (int32_t i = 0; i < MOST_NUMBERS; i++) numbers[i] = (float)i;
+    for (int i = 0; i < KERNELS; i++)
+        d.arrays[i] = (rf_named_array){ kernel_tensors[i].tensor, { RF_F32, kernel_shapes[i], numbers } };
+    write_weights(&d);
+    scratch_write(in(&d, "config.json"), "{\"model_type\":\"kernels\"}");
+    OK(rf_pretrained_open(strategy, d.path, &params, &p));
+    for (int i = 0; i < 3; i++) {
+        rf_layer *layer = rf_model_find_layer(rf_pretrained_model(p), i == 0 ? "conv" : i == 1 ? "each" : "large");
+        check_kernel(rf_layer_variable(layer, "kernel"), kernel_shapes[i], values);
+    }
+    OK(rf_pretrained_save(p, in(&d, "same")));
+    check_scales(p, &d);
+    rf_pretrained_destroy(&p);
+    OK(rf_safetensors_read(in(&d, "same/model.safetensors"), &set));
+    assert_int_equal(set.count, KERNELS);
+    for (uint32_t i = 0; i < KERNELS; i++)
+        assert_memory_equal(set.items[i].array.data, numbers,
+                            (size_t)rf_shape_count(set.items[i].array.shape) * sizeof(float));
+    rf_array_set_free(&set);
+    scratch_write(in(&d, "config.json"), "{\"model_type\":\"kernels\",\"height\":3}");
+    refuse_directory(strategy, &d, &params, RF_ERROR_INVALID_ARGUMENT,
+                     "tensor 'conv.weight' is [4,2,2,3], which does not fit 'conv/kernel' [3,2,2,4]");
+    test_free(numbers);
+    test_free(values);
+    scratch_remove(d.path);
+}
+
+/* ---- what other architectures refuse ---- */
+
+static void other_configurations(rf_strategy *strategy)
+{
+    static const struct {
+        const char *tensor, *config;
+        uint32_t image_size;
+        const char *message; /* of RF_ERROR_UNSUPPORTED */
+    } mistakes[] = {
+        { "fc.bias", "\"architecture\":\"resnet99\"", 0, "'architecture' is \"resnet99\", which is no architecture" },
+        { "fc.bias", "\"architecture\":\"resnet18\",\"global_pool\":\"max\"", 0,
+          "'global_pool' is \"max\", not one of avg" },
+        { "fc.bias", "\"model_type\":\"resnet\",\"depths\":[1,1]", 0, "'depths' is [1,1], not at most 8 stages" },
+        { "fc.bias", "\"model_type\":\"resnet\",\"depths\":[1,1,1,9]", 0, "'depths.3' is 9, not a number of layers" },
+        { "fc.bias", "\"model_type\":\"resnet\",\"layer_type\":\"wide\"", 0, "'layer_type' is \"wide\", not one of" },
+        { "classifier.0.bias", "\"architecture\":\"mobilenet_v3_small\",\"width_mult\":0", 0,
+          "'width_mult' is 0, not above 0" },
+        { "embeddings.cls_token", "\"model_type\":\"vit\",\"num_hidden_layers\":1,\"qkv_bias\":false", 0,
+          "'qkv_bias' is false; queries, keys and values have biases" },
+        { "embeddings.cls_token", "\"model_type\":\"vit\",\"num_hidden_layers\":1,\"patch_size\":225", 0,
+          "'patch_size' is 225, of which image_size has none" },
+        { "embeddings.cls_token", "\"model_type\":\"vit\",\"num_hidden_layers\":1,\"image_size\":64", 96,
+          "'image_size' is 64, and its positions are for this size alone" },
+        { "embeddings.position_ids", "\"model_type\":\"roberta\",\"num_hidden_layers\":1,\"pad_token_id\":511", 0,
+          "'pad_token_id' is 511, after which max_position_embeddings leave no places" },
+    };
+    for (size_t i = 0; i < sizeof(mistakes) / sizeof(mistakes[0]); i++) {
+        char text[256];
+        hub_directory d = { 0 };
+        scratch(d.path);
+        add_tensor(&d, mistakes[i].tensor, RF_SHAPE(1));
+        write_weights(&d);
+        snprintf(text, sizeof(text), "{%s}", mistakes[i].config);
+        scratch_write(in(&d, "config.json"), text);
+        refuse_directory(strategy, &d, &(rf_pretrained_params){ .image_size = mistakes[i].image_size },
+                         RF_ERROR_UNSUPPORTED, mistakes[i].message);
+        scratch_remove(d.path);
+    }
+}
+
 /* ---- an ordinary model ---- */
 
 static rf_layer *find_layer(const rf_model *model, const char *name)
@@ -443,6 +540,7 @@ static void frozen_layers(rf_strategy *strategy)
     make_gpt2(&d);
     write_config(&d, ",\"architectures\":[\"GPT2LMHeadModel\"],\"embd_pdrop\":0.0");
     OK(rf_pretrained_open(strategy, d.path, NULL, &p));
+    FAILS(rf_pretrained_image_scale(p, &(rf_augment_params){ .pad = 0 }), RF_ERROR_INVALID_ARGUMENT, "takes no images");
     rf_model *model = rf_pretrained_model(p);
     rf_layer *table = find_layer(model, "wte"), *norm = find_layer(model, "ln_f");
     rf_layer_set_trainable(table, false);
@@ -466,129 +564,63 @@ static void frozen_layers(rf_strategy *strategy)
     scratch_remove(d.path);
 }
 
-/* ---- generation_config.json ---- */
+/* ---- weights in few bits ---- */
 
-typedef struct generation_case {
-    const char *text;
-    rf_result code;
-    const char *message;
-    rf_sampling_params sampling;
-    uint32_t max_new_tokens, num_stops;
-    int32_t stops[2];
-} generation_case;
-
-static const generation_case generation_cases[] = {
-    { "{}", .num_stops = 1, .stops = { 3 } },
-    { "{\"eos_token_id\":null}", .num_stops = 0 },
-    { "{\"eos_token_id\":[5,6],\"max_new_tokens\":9,\"num_beams\":1,\"bad_words_ids\":[],\"temperature\":0.5}",
-      .max_new_tokens = 9, .num_stops = 2, .stops = { 5, 6 } },
-    { "{\"do_sample\":true,\"bos_token_id\":1}", .sampling = { .temperature = 1, .top_k = 50 }, .num_stops = 1,
-      .stops = { 3 } },
-    { "{\"do_sample\":true,\"temperature\":0.5,\"top_k\":0,\"top_p\":0.875,\"min_p\":0.25,\"repetition_penalty\":1.5}",
-      .sampling = { .temperature = 0.5f, .top_p = 0.875f, .min_p = 0.25f, .repetition_penalty = 1.5f }, .num_stops = 1,
-      .stops = { 3 } },
-    { "{\"num_beams\":4}", RF_ERROR_UNSUPPORTED,
-      "generation_config.json': 'num_beams' is 4, which texts are not generated with here" },
-    { "{\"a.b\":4}", RF_ERROR_UNSUPPORTED, "'a.b'" },
-    { "{\"eos_token_id\":[1,-5]}", RF_ERROR_UNSUPPORTED, "'eos_token_id' has a value that is no token" },
-    { "{\"do_sample\":true,\"temperature\":0}", RF_ERROR_UNSUPPORTED, "'temperature' is 0, not a positive number" },
-    { "{\"do_sample\":true,\"top_k\":1.5}", RF_ERROR_UNSUPPORTED, "'top_k' is 1.5, not a number of tokens" },
-    { "{\"max_new_tokens\":0}", RF_ERROR_UNSUPPORTED, "'max_new_tokens' is 0, not a size" },
-    { "{", RF_ERROR_CORRUPT_DATA, "generation_config.json'" },
-};
-
-static void check_generation(rf_strategy *strategy, const hub_directory *d, const generation_case *c)
+/* The guide's line. */
+static rf_result open_in_4_bits(rf_strategy *strategy, const char *directory, rf_pretrained **out)
 {
-    rf_pretrained *p;
-    rf_generate_params params = { .seed = 7 };
-    OK(rf_pretrained_open(strategy, d->path, NULL, &p));
-    if (c->code < 0) {
-        FAILS(rf_pretrained_generate_params(p, &params), c->code, c->message);
-    } else {
-        OK(rf_pretrained_generate_params(p, &params));
-        assert_memory_equal(&params.sampling, &c->sampling, sizeof(params.sampling));
-        assert_int_equal(params.max_new_tokens, c->max_new_tokens);
-        assert_int_equal(params.num_stop_tokens, c->num_stops);
-        for (uint32_t i = 0; i < c->num_stops; i++) assert_int_equal(params.stop_tokens[i], c->stops[i]);
-        assert_int_equal(params.seed, 7);
-    }
-    rf_pretrained_destroy(&p);
-}
-
-static void generation(rf_strategy *strategy)
-{
-    hub_directory d;
-    make_gpt2(&d);
-    write_config(&d, ",\"eos_token_id\":3");
-    check_generation(strategy, &d, &(generation_case){ .num_stops = 1, .stops = { 3 } });
-    for (size_t i = 0; i < sizeof(generation_cases) / sizeof(generation_cases[0]); i++) {
-        scratch_write(in(&d, "generation_config.json"), generation_cases[i].text);
-        check_generation(strategy, &d, &generation_cases[i]);
-    }
-    scratch_remove(d.path);
-}
-
-static bool show_token(uint32_t prompt, int32_t token, void *stream)
-{
-    const char *text;
-    (void)prompt;
-    if (rf_text_stream_add(stream, token, &text, NULL) != RF_OK) return false; /* a stop string, or a failure */
-    fputs(text, stdout);
-    return true;
-}
-
-static rf_result answer_prompt(rf_pretrained *pretrained, rf_array prompt, rf_text_stream *stream, rf_array *out)
-{
-    rf_array answer;
-    rf_generate_params params = { .prompts = &prompt, .num_prompts = 1, .max_new_tokens = 64 };
-    TRY(rf_pretrained_generate_params(pretrained, &params)); /* generation_config.json: sampling, stop tokens */
-    params.on_token = show_token;
-    params.user = stream;
-    TRY(rf_model_generate(rf_pretrained_model(pretrained), &params, &answer));
-    *out = answer;
+    rf_pretrained *pretrained;
+    const rf_quantize_params nf4 = { .kind = RF_QUANTIZATION_NF4 };
+    TRY(rf_pretrained_open(strategy, directory, &(rf_pretrained_params){ .quantize = &nf4 }, &pretrained));
+    *out = pretrained;
     return RF_OK;
 }
 
-/* As the guide has it: text while it is written, up to a stop string. */
-static void streamed_text(rf_strategy *strategy)
+/* Weights that were not assigned have the bytes of the file, and one that was has the values of its bits. */
+static void few_bits(rf_strategy *strategy)
 {
-    static const char *const letters[VOCABULARY] = { "a", "b", "c", "d", "e", "f", "g" };
-    int32_t tokens[] = { 1, 2 };
-    const rf_array prompt = { RF_I32, RF_SHAPE(2), tokens };
     hub_directory d;
-    rf_tokenizer *tokenizer;
     rf_pretrained *p;
-    rf_text_stream *stream;
-    rf_array whole, cut;
+    rf_array_set set;
+    float values[4 * WIDTH * WIDTH], rounded[4 * WIDTH * WIDTH];
     make_gpt2(&d);
-    scratch_write(in(&d, "generation_config.json"), "{\"max_new_tokens\":4}");
-    OK(rf_tokenizer_create(&(rf_tokenizer_params){ .kind = RF_TOKENIZER_CHARACTERS }, letters, NULL, VOCABULARY,
-                           &tokenizer));
-    OK(rf_pretrained_open(strategy, d.path, NULL, &p));
-    OK(rf_text_stream_create(&(rf_text_stream_params){ .tokenizer = tokenizer }, &stream));
-    OK(answer_prompt(p, prompt, stream, &whole));
-    assert_int_equal(whole.shape.dim[0], 4);
-    rf_text_stream_destroy(&stream);
-    const char *const stops[] = { letters[((const int32_t *)whole.data)[0]] };
-    OK(rf_text_stream_create(
-        &(rf_text_stream_params){ .tokenizer = tokenizer, .stop_strings = stops, .num_stop_strings = 1 }, &stream));
-    OK(answer_prompt(p, prompt, stream, &cut));
-    assert_int_equal(cut.shape.dim[0], 1);
-    rf_text_stream_destroy(&stream);
-    rf_array_free(&whole);
-    rf_array_free(&cut);
+    OK(open_in_4_bits(strategy, d.path, &p));
+    rf_layer *first = find_layer(rf_pretrained_model(p), "h/0/mlp/c_fc");
+    rf_variable *kernel = rf_layer_variable(first, "kernel");
+    assert_false(rf_variable_trainable(kernel));
+    assert_true(rf_variable_trainable(rf_layer_variable(first, "bias")));
+    for (int i = 0; i < 4 * WIDTH * WIDTH; i++) values[i] = 0.01f * (float)(i % 7);
+    OK(rf_variable_assign(kernel, values));
+    OK(rf_variable_read(kernel, rounded));
+    assert_true(memcmp(values, rounded, sizeof(values)) != 0);
+    OK(rf_pretrained_save(p, in(&d, "saved")));
     rf_pretrained_destroy(&p);
-    rf_tokenizer_destroy(&tokenizer);
+    OK(rf_safetensors_read(in(&d, "saved/model.safetensors"), &set));
+    assert_int_equal(set.count, d.count);
+    for (uint32_t i = 0; i < set.count; i++) {
+        const rf_array *is = &set.items[i].array, *was = find_tensor(&d, set.items[i].name);
+        const bool assigned = strcmp(set.items[i].name, "h.0.mlp.c_fc.weight") == 0;
+        assert_memory_equal(is->data, assigned ? (const void *)rounded : was->data,
+                            (size_t)rf_shape_count(is->shape) * sizeof(float));
+    }
+    rf_array_set_free(&set);
+    const rf_quantize_params wrong = { .kind = (rf_quantization)9 };
+    refuse_directory(strategy, &d, &(rf_pretrained_params){ .quantize = &wrong }, RF_ERROR_INVALID_ARGUMENT,
+                     "rf_pretrained_open: quantize: quantization 9 does not exist");
+    OK(rf_pretrained_open(strategy, d.path, NULL, &p)); /* the rules ended with that call */
+    assert_true(rf_variable_trainable(rf_layer_variable(find_layer(rf_pretrained_model(p), "h/0/mlp/c_fc"), "kernel")));
+    rf_pretrained_destroy(&p);
     scratch_remove(d.path);
 }
 
+TEST_ON_ONE(few_bits)
 TEST_ON_ONE(configurations)
-TEST_ON_ONE(generation)
-TEST_ON_ONE(streamed_text)
 TEST_ON_ONE(tensors)
 TEST_ON_ONE(shards)
 TEST_ON_ONE(own_architecture)
 TEST_ON_ONE(tables)
+TEST_ON_ONE(kernels)
+TEST_ON_ONE(other_configurations)
 TEST_ON_ONE(fine_tuning)
 TEST_ON_ONE(frozen_layers)
 

@@ -131,6 +131,14 @@ class Setup(unittest.TestCase):
         for column, (_, words) in enumerate(commands, 2):
             self.assertEqual(words.split(), sorted({row[column] for row in rows} - {"-"}))
 
+    def test_packages_are_built_from_the_same_libraries(self):
+        table = (ROOT / "dev").read_text().split("cat <<'TXT'")[2].split("\nTXT\n")[0]
+        for column, name in ((2, "debian/control"), (3, "rpm/ringfire.spec"), (4, "arch/PKGBUILD")):
+            has = set(re.findall(r"[\w-]+", (ROOT / "packaging" / name).read_text()))
+            needs = {row.split()[column] for row in table.splitlines()
+                     if row.startswith("demo module:")}
+            self.assertEqual(needs - has, set(), name)
+
     def test_users(self):
         self.user(1000)
         done = self.setup("ID=debian")

@@ -83,6 +83,8 @@ LAYERS = [
                                 rotary=RotaryScaling("linear", 2.0)), STEPS, STEPS),
     (lambda: PositionEmbedding(7, "ones"), STEPS, STEPS),
     (lambda: SinePositionEncoding(), STEPS, STEPS),
+    (lambda: ClassToken("ones"), STEPS, (6, 4)),
+    (lambda: TokenPositions(1), "int32", (5,)),
     (lambda: Embedding(9, 3, "uniform", "l2", name="n12"), "int32", (5, 3)),
     (lambda: NotEqual(0), "int32", (5,)),
     (lambda: Add(), (ROW, ROW), ROW),
@@ -385,6 +387,8 @@ class Plain(unittest.TestCase):
                     v for v in w.values() if v.ndim == 2) + next(
                         v for v in w.values() if v.ndim == 1)),
                 (PositionEmbedding(7), STEPS, lambda x, embeddings: x + embeddings[:5]),
+                (ClassToken("glorot_uniform"), STEPS, lambda x, token: np.concatenate(
+                    [np.broadcast_to(token, (2, 1, 4)), x], 1)),
                 (SinePositionEncoding(), STEPS, lambda x: x + np.stack([
                     f(np.arange(5) / 10000**(2 * (i // 2) / 4)) for i, f in enumerate(
                         [np.sin, np.cos] * 2)], -1)),
@@ -393,6 +397,8 @@ class Plain(unittest.TestCase):
                 self.check(layer, shape, expected, 1e-4)
         tokens = np.array([[1, 0, 5]], np.int32)
         self.check(NotEqual(0), None, lambda x: x != 0, x=tokens)
+        self.check(TokenPositions(1), None, lambda x: [[1, 1, 2, 3, 1]], x=np.array(
+            [[1, 1, 7, 0, 1]], np.int32))
 
     @staticmethod
     def simple_rnn(x, kernel, recurrent_kernel, bias):

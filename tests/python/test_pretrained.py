@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """ringfire.keras.models.from_pretrained(): a directory of the hub as a model of Keras' kind."""
 import gc
+import os
 import pathlib
 import sys
 import tempfile
@@ -10,6 +11,7 @@ import numpy as np
 
 import ringfire as rf
 from ringfire import keras, text
+from ringfire.lora import LoraConfig
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 import hub  # noqa: E402
@@ -43,6 +45,8 @@ class Pretrained(unittest.TestCase):
         model = keras.models.from_pretrained(tiny)
         self.assertEqual(model.name, "tiny")
         ids = np.arange(18, dtype=np.int32).reshape(2, 9) % VOCABULARY
+        with self.assertRaisesRegex(ValueError, "takes no images"):
+            model.image_scale()
         before = model.predict(ids)
         self.assertEqual(before.shape, (2, 9, VOCABULARY))
         model.save_pretrained(self.folder / "same")
@@ -94,6 +98,75 @@ class Pretrained(unittest.TestCase):
         (tiny / "generation_config.json").write_text('{"num_beams": 2}')
         with self.assertRaisesRegex(rf.UnsupportedError, "'num_beams' is 2"):
             keras.models.from_pretrained(tiny).generate([[1]], 2)
+
+    def test_weights_in_few_bits(self):
+        tiny = self.write()
+        ids = np.arange(18, dtype=np.int32).reshape(2, 9) % VOCABULARY
+        whole = keras.models.from_pretrained(tiny)
+        model = keras.models.from_pretrained(tiny, quantize="int8")
+        self.assertLess(len(model.trainable_variables), len(whole.trainable_variables))
+        before = model.predict(ids)
+        self.assertLess(abs(before - whole.predict(ids)).max(), 0.05)
+        few = keras.models.from_pretrained(tiny, quantize="nf4",
+                                             quantized_weights=["*kernel", "*embeddings"])
+        self.assertLess(len(few.trainable_variables), len(model.trainable_variables))
+        model.save_pretrained(self.folder / "same")
+        self.assertEqual(hub.read_directory(self.folder / "same"), hub.read_directory(tiny))
+        with self.assertRaisesRegex(ValueError, "'int3' is none of"):
+            keras.models.from_pretrained(tiny, quantize="int3")
+
+    def test_images(self):
+        weights = {"features.%d.weight" % i: np.zeros(1) for i in range(2)}
+        config = {"architecture": "mobilenet_v3_small", "width_mult": 0.1}
+        hub.write_directory(self.folder / "images", config, weights)
+        with self.assertRaisesRegex(rf.Error, "no place in a model of type 'mobilenet_v3_small'"):
+            keras.models.from_pretrained(self.folder / "images", image_size=64,
+                                         synchronized_batch_norm=True)
+
+    def test_adapters(self):
+        tiny = self.write()
+        self.addCleanup(os.chdir, os.getcwd())
+        os.chdir(self.folder)
+        model = keras.models.from_pretrained(tiny)
+        ids = np.arange(18, dtype=np.int32).reshape(2, 9) % VOCABULARY
+        labels = np.roll(ids, -1, 1)
+        before = model.predict(ids)
+        model.add_adapter(LoraConfig(r=4, lora_alpha=8, target_modules=["q_proj", "v_proj"]))
+        model.compile(keras.optimizers.AdamW(0.01),
+                      keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+        model.fit(ids, labels, epochs=5, verbose=0)
+        model.save_adapter("adapter")
+        self.assertEqual([v.shape for v in model.trainable_variables], [(WIDTH, 4), (4, WIDTH)] * 2)
+        self.assertIn("model.layers.0.self_attn.q_proj", model.adapter_modules)
+        after = model.predict(ids)
+        self.assertGreater(abs(after - before).max(), 1e-3)
+        model.disable_adapters()
+        self.assertTrue((model.predict(ids) == before).all())
+        model.load_adapter("adapter", "again")
+        self.assertEqual((model.adapters, model.active_adapter), (["default", "again"], "again"))
+        self.assertTrue((model.predict(ids) == after).all())
+        model.merge_adapter("again")
+        self.assertIsNone(model.active_adapter)
+        self.assertLess(abs(model.predict(ids) - after).max(), 1e-5)
+        model.unmerge_adapter()
+        self.assertTrue((model.predict(ids) == before).all())
+        model.set_adapter("default")
+        model.delete_adapter("again")
+        self.assertTrue((model.predict(ids) == after).all())
+
+    def test_wrong_adapters(self):
+        model = keras.models.from_pretrained(self.write())
+        with self.assertRaisesRegex(ValueError, "lora_alpha=0 must be positive"):
+            model.add_adapter(LoraConfig(lora_alpha=0))
+        with self.assertRaisesRegex(rf.InvalidArgumentError, "'query', names none"):
+            model.add_adapter(LoraConfig(target_modules="query"))
+        with self.assertRaisesRegex(rf.InvalidArgumentError, "no adapter 'default'"):
+            model.merge_adapter()
+        with self.assertRaisesRegex(rf.NotFoundError, "nowhere/adapter_config.json"):
+            model.load_adapter(self.folder / "nowhere")
+        self.assertEqual(model.adapters, [])
+        model.add_adapter()
+        self.assertEqual(len(model.trainable_variables), 2 * 7)
 
     def test_unknown_keys(self):
         tiny = self.write(new_attention="on")

@@ -54,10 +54,11 @@ def read_values(path):
 
 
 def write_directory(path, config, weights, kind="F32", shards=1):
-    """weights: {name: array}. Names with values of booleans or integers keep their types."""
+    """weights: {name: array}. Integers are I64."""
     path.mkdir(parents=True)
     (path / "config.json").write_text(json.dumps(config, indent=2))
-    tensors = {name: (kind, array.shape, encode(array, kind)) for name, array in weights.items()}
+    tensors = {name: (of, array.shape, encode(array, of)) for name, array in weights.items()
+               for of in ("I64" if array.dtype == np.int64 else kind,)}
     if shards == 1:
         write_tensors(path / "model.safetensors", tensors)
         return

@@ -79,7 +79,9 @@ static VKAPI_ATTR VkResult VKAPI_CALL create(const VkInstanceCreateInfo *info, c
     return r;
 }
 
-VK_LAYER_EXPORT VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL vkGetInstanceProcAddr(VkInstance of, const char *name)
+/* Newer headers of Vulkan have no word for it. */
+__attribute__((visibility("default"))) VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL vkGetInstanceProcAddr(VkInstance of,
+                                                                                                      const char *name)
 {
     static const struct {
         const char *name;

@@ -117,6 +117,19 @@ class Report(unittest.TestCase):
         self.assertIn("second &lt;b&gt;", text)
         Page(text)
 
+    def test_confusion_matrix(self):
+        """The text of the last epoch, without the marks of Markdown."""
+        (self.root / "train").mkdir()
+        table = "```\n     0  1\n0  %3d  1\n1    0  2\n```\n"
+        tag = "ringfire/confusion/val_<b>"
+        (self.root / "train/events.out.tfevents.1").write_bytes(b"".join(
+            events.event(1.0, epoch, events.text(tag, table % (40 + epoch)))
+            for epoch in range(3)) + events.event(1.0, 0, events.scalar("epoch_loss", 1.0)))
+        text = self.report(self.root)[1]
+        self.assertIn("Labels and predictions: val_&lt;b&gt;", text)
+        self.assertIn("<pre>     0  1\n0   42  1\n1    0  2\n</pre>", text)
+        Page(text)
+
     def test_nothing(self):
         self.assertIn("has no event files", self.report(self.root, 1))
         self.assertIn("nowhere", self.report(self.root / "nowhere", 1))

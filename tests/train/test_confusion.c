@@ -1,7 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Confusion matrices: counts, weights, the ways to normalise them, tables, replicas and workers. */
+#include <glob.h>
+
+#include <ringfire/events.h>
+
 #include "../replica/job.h"
 #include "../support/strategies.h"
+#include "test_folder.h"
 #include "tests/room.h"
 #include "train/metrics/confusion.h"
 
@@ -153,6 +158,66 @@ TEST(in_a_job)
 TEST_ON_ONE(measure_all)
 TEST_ON_TWO(measure_all)
 
+/* The texts in the event file of a training, all of one name. */
+static int count_tables(const char *name, const char *last)
+{
+    glob_t found;
+    rf_event_reader *reader;
+    rf_event event;
+    int count = 0;
+    assert_int_equal(glob(in_folder("train/*"), 0, NULL, &found), 0);
+    OK(rf_event_reader_open(found.gl_pathv[0], &reader));
+    while (rf_event_reader_next(reader, &event) == RF_OK) {
+        if (event.kind != RF_EVENT_TEXT || !strstr(event.tag, "confusion")) continue;
+        assert_string_equal(event.tag, name);
+        if (++count == 2) assert_string_equal(event.text, last);
+    }
+    rf_event_reader_close(&reader);
+    globfree(&found);
+    return count;
+}
+
+/* fit writes that of the validation into event files, after each epoch. */
+static void writes(rf_strategy *strategy)
+{
+    examples e;
+    rf_dataset *rows, *data;
+    rf_layer *layer;
+    rf_model *model;
+    rf_optimizer *sgd;
+    rf_callback *board;
+    char *table, text[256];
+    const rf_output_metric metric = { .metric = { .kind = RF_METRIC_CONFUSION_MATRIX, .num_classes = C } };
+    fill_examples(&e, 1);
+    e.labels[4] = 0;
+    const rf_array arrays[] = { array_f32(RF_SHAPE(N, C), e.scores), array_i32(RF_SHAPE(N), e.labels) };
+    OK(rf_dataset_from_arrays(&(rf_dataset_arrays_params){ .arrays = arrays, .num_arrays = 2 }, &rows));
+    OK(rf_dataset_batch(rows, N, RF_REMAINDER_KEEP, &data));
+    OK(rf_layer_dense(&(rf_dense_params){ .units = C }, &layer));
+    OK(rf_model_create_sequential(strategy, &layer, 1, NULL, &model));
+    OK(rf_optimizer_create(strategy, &(rf_optimizer_params){ .kind = RF_OPTIMIZER_SGD, .learning_rate = 1 }, &sgd));
+    OK(rf_model_compile(
+        model, &(rf_compile_params){ .optimizer = sgd,
+                                     .loss = { .kind = RF_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY, .from_logits = true },
+                                     .output_metrics = &metric,
+                                     .num_output_metrics = 1 }));
+    OK(rf_callback_tensorboard(&(rf_tensorboard_params){ .directory = folder }, &board));
+    OK(rf_model_fit(
+        model,
+        &(rf_fit_params){ .data = data, .validation_data = data, .epochs = 2, .callbacks = &board, .num_callbacks = 1 },
+        NULL));
+    OK(rf_metric_table(rf_model_metric(model, "val_confusion_matrix"), NULL, &table));
+    snprintf(text, sizeof(text), "```\n%s```\n", table);
+    assert_int_equal(count_tables("ringfire/confusion/val_confusion_matrix", text), 2);
+    rf_string_free(table);
+    rf_callback_destroy(&board);
+    rf_model_destroy(&model);
+    rf_optimizer_destroy(&sgd);
+    rf_dataset_destroy(&data);
+    rf_dataset_destroy(&rows);
+}
+TEST_ON_TWO(writes)
+
 static void refuses(rf_strategy *strategy)
 {
     rf_metric *metric;
@@ -175,4 +240,4 @@ static void refuses(rf_strategy *strategy)
 }
 TEST_ON_ONE(refuses)
 
-TESTS(confusion, NULL, NULL)
+TESTS(confusion, make_folder, remove_folder)

@@ -409,6 +409,12 @@ static void refuses_inputs(rf_strategy *strategy)
                  "layer 'p_re_lu' was built with slopes [4,2], which do");
     OK(rf_layer_gaussian_noise(1, 0, &l));
     refuse_input(strategy, l, RF_I32, RF_SHAPE(4), "layer 'gaussian_noise' takes f32, got i32");
+    OK(rf_layer_token_positions(1, &l));
+    refuse_input(strategy, l, RF_F32, RF_SHAPE(4), "layer 'token_positions' needs tokens i32 [n, steps], got f32 [");
+    OK(rf_layer_class_token(NULL, NULL, &l));
+    refuse_input(strategy, l, RF_F32, RF_SHAPE(4), "layer 'class_token' needs sequences");
+    OK(rf_layer_class_token(NULL, "first", &l));
+    refuse_other(strategy, l, RF_SHAPE(4, 2), RF_SHAPE(2, 4, 3), "layer 'first' was built for 2 features, got [");
 }
 ON_ONE(refuses_inputs)
 
@@ -492,6 +498,9 @@ static void refuses_params(void **state)
     REFUSES(rf_layer_prelu(&(rf_prelu_params){ .shared_axes = &batch_axis, .num_shared_axes = 1 }, &l),
             "rf_layer_prelu: shared_axes[0] is 0; axes are 1 to 5, or negative");
     REFUSES(rf_layer_prelu(&(rf_prelu_params){ .num_shared_axes = 1 }, &l), "shared_axes is NULL");
+    REFUSES(rf_layer_token_positions(-1, &l), "rf_layer_token_positions: padding is -1, must not be negative");
+    REFUSES(rf_layer_class_token(&(rf_initializer){ .kind = (rf_initializer_kind)99 }, NULL, &l),
+            "rf_layer_class_token: initializer");
     REFUSES(rf_layer_gaussian_noise(-1, 0, &l), "rf_layer_gaussian_noise: stddev -1");
     REFUSES(rf_layer_gaussian_dropout(1, 0, &l), "rf_layer_gaussian_dropout: rate 1 is not in [0, 1)");
     REFUSES(rf_layer_spatial_dropout1d(-1, 0, &l), "rf_layer_spatial_dropout1d: rate -1 is not in [0, 1)");

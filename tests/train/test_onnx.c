@@ -362,12 +362,15 @@ static void several_inputs(rf_strategy *one)
 static rf_result build_language(rf_strategy *strategy, rf_model **model)
 {
     enum { TOKENS = 9, LENGTH = 6, WIDTH = 8 };
-    rf_layer *padding, *table, *places, *norm, *look, *add, *root, *head;
+    rf_layer *padding, *table, *places, *norm, *look, *add, *root, *head, *count, *counted, *first;
     rf_model_builder *b;
     rf_symbol y;
     OK(rf_layer_not_equal(0, &padding));
     OK(rf_layer_embedding(&(rf_embedding_params){ .input_dim = TOKENS, .output_dim = WIDTH }, &table));
     OK(rf_layer_position_embedding(LENGTH, NULL, NULL, &places));
+    OK(rf_layer_token_positions(0, &count));
+    OK(rf_layer_embedding(&(rf_embedding_params){ .input_dim = LENGTH + 1, .output_dim = WIDTH }, &counted));
+    OK(rf_layer_class_token(&(rf_initializer){ .kind = RF_INIT_RANDOM_NORMAL }, NULL, &first));
     OK(rf_layer_layer_norm(NULL, &norm));
     OK(rf_layer_multi_head_attention(
         &(rf_multi_head_attention_params){
@@ -379,11 +382,14 @@ static rf_result build_language(rf_strategy *strategy, rf_model **model)
     OK(rf_model_builder_create(strategy, &b));
     const rf_symbol tokens = rf_model_builder_input(b, RF_I32, RF_SHAPE(LENGTH), "tokens");
     const rf_symbol mask = rf_model_builder_call(b, padding, tokens);
-    const rf_symbol x = rf_model_builder_call(b, places, rf_model_builder_call(b, table, tokens));
+    const rf_symbol number = rf_model_builder_call(b, counted, rf_model_builder_call(b, count, tokens));
+    const rf_symbol embedded = rf_model_builder_call(b, places, rf_model_builder_call(b, table, tokens));
+    const rf_symbol x = rf_model_builder_call_many(b, add, (rf_symbol[]){ embedded, number }, 2);
     const rf_symbol normed = rf_model_builder_call(b, norm, x);
     (void)rf_model_builder_apply(b, look, &normed, 1, mask, &y, 1);
     y = rf_model_builder_call_many(b, add, (rf_symbol[]){ x, y }, 2);
-    y = rf_model_builder_call(b, head, rf_model_builder_call(b, root, y));
+    y = rf_model_builder_call(b, first, rf_model_builder_call(b, root, y));
+    y = rf_model_builder_call(b, head, y);
     return rf_model_builder_finish(&b, &y, 1, NULL, model);
 }
 

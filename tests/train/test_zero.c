@@ -531,6 +531,17 @@ static void jobs_refuse_zero(void **state)
                 &(rf_multi_worker_params){ .compression = RF_COMPRESSION_TOP_K, .top_k_share = zero }, &strategy));
 }
 
+static void adapters_refuse_zero(rf_strategy *strategy)
+{
+    rf_layer *layer;
+    rf_model *model;
+    OK(rf_layer_dense(&(rf_dense_params){ .units = 2 }, &layer));
+    OK(rf_model_create_sequential(strategy, &layer, 1, &RF_SHAPE(2), &model));
+    REFUSED("rf_lora_params.alpha", rf_lora_attach(model, "a", &(rf_lora_params){ .alpha = RF_ZERO }));
+    rf_model_destroy(&model);
+}
+TEST_ON_ONE(adapters_refuse_zero)
+
 static void others_refuse_zero(rf_strategy *strategy)
 {
     rf_layer *layer;

@@ -16,7 +16,7 @@
 #include "printable.h"
 #include "trace_merge.h"
 
-enum { MAX_OPEN = 16, MAX_FILES = 10000, MOST_MEMORY = 1000, MOST_WARNINGS = 100 };
+enum { MAX_OPEN = 16, MAX_FILES = 10000, MOST_MEMORY = 1000, MOST_WARNINGS = 100, MOST_MATRICES = 64 };
 
 bool report_warn(report_run *run, const char *format, ...)
 {
@@ -84,8 +84,28 @@ static void read_warnings(report_run *run, const char *text)
     }
 }
 
+/* The last text of each name counts. */
+static void read_matrix(report_run *run, const char *name, const char *text)
+{
+    size_t i = 0;
+    while (i < run->num_matrices && strcmp(run->matrices[i].name, name) != 0) i++;
+    if (i == run->num_matrices) {
+        report_matrix *grown = i < MOST_MATRICES ? realloc(run->matrices, (i + 1) * sizeof(*grown)) : NULL;
+        if (!grown) return;
+        run->matrices = grown;
+        grown[i] = (report_matrix){ .name = strdup(name) };
+        if (!grown[i].name) return;
+        run->num_matrices++;
+    }
+    free(run->matrices[i].text);
+    run->matrices[i].text = strdup(text);
+}
+
 static void read_event(report_run *run, const rf_event *e)
 {
+    static const char matrix[] = "ringfire/confusion/";
+    if (e->kind == RF_EVENT_TEXT && strncmp(e->tag, matrix, sizeof(matrix) - 1) == 0)
+        read_matrix(run, e->tag + sizeof(matrix) - 1, e->text);
     if (e->kind == RF_EVENT_TEXT && strcmp(e->tag, "ringfire/warnings") == 0) read_warnings(run, e->text);
     if (e->kind == RF_EVENT_TEXT && strcmp(e->tag, "ringfire/memory") == 0) read_memory(run, e->text);
     if (e->kind == RF_EVENT_TEXT && strcmp(e->tag, "ringfire/devices") == 0) {
@@ -272,6 +292,11 @@ void report_free(report_run *run)
     }
     for (size_t i = 0; i < run->num_checkpoints; i++) free(run->checkpoints[i].name);
     for (size_t i = 0; i < run->num_warnings; i++) free(run->warnings[i]);
+    for (size_t i = 0; i < run->num_matrices; i++) {
+        free(run->matrices[i].name);
+        free(run->matrices[i].text);
+    }
+    free(run->matrices);
     free(run->checkpoints);
     free(run->warnings);
     free(run->devices);

@@ -23,6 +23,7 @@ static const char style[] =
     ".table{overflow-x:auto}table{border-collapse:collapse;width:100%}"
     "th,td{text-align:left;padding:.3rem .8rem .3rem 0;border-bottom:1px solid var(--grid);white-space:nowrap}"
     "td.n,th.n{text-align:right;font-variant-numeric:tabular-nums}td.bar{width:40%;min-width:6rem}"
+    "pre{overflow-x:auto;background:var(--box);border-radius:.5rem;padding:.6rem .8rem}"
     "td.bar i{display:block;height:.7rem;border-radius:.2rem;background:var(--bar)}"
     /* On a phone tables become as narrow as they can, and charts, which shrink, keep letters that can be read. */
     "@media(max-width:36rem){th,td{white-space:normal;overflow-wrap:normal;font-size:.8rem;padding-right:.4rem}"
@@ -272,6 +273,27 @@ static void put_spans(FILE *file, const char *heading, const report_spans *spans
     if (spans->count > MOST_SPANS) fprintf(file, "<p>%zu further parts are shorter.</p>\n", spans->count - MOST_SPANS);
 }
 
+/* Rows of columns below each other; fences are Markdown's. */
+static void put_matrices(FILE *file, const report_run *run)
+{
+    for (size_t i = 0; i < run->num_matrices; i++) {
+        const report_matrix *m = &run->matrices[i];
+        if (!m->text) continue;
+        fputs("<h2>Labels and predictions: ", file);
+        plot_put_escaped(file, m->name);
+        fputs("</h2>\n<p>A row for each label, a column for each prediction, in the last epoch.</p>\n<pre>", file);
+        for (const char *line = m->text; *line; line += *line == '\n') {
+            const size_t length = strcspn(line, "\n");
+            char *copy = strncmp(line, "```", 3) != 0 ? strndup(line, length) : NULL;
+            if (copy) plot_put_escaped(file, copy);
+            if (copy) fputc('\n', file);
+            free(copy);
+            line += length;
+        }
+        fputs("</pre>\n", file);
+    }
+}
+
 static const char *date_text(double seconds, char text[64])
 {
     const time_t at = (time_t)seconds;
@@ -325,6 +347,7 @@ static bool put_page(FILE *file, const report_run *run)
     put_warnings(file, run);
     put_values(file, run);
     if (!put_charts(file, run)) return false;
+    put_matrices(file, run);
     put_devices(file, run);
     put_memory(file, run);
     put_spans(file, "Where the host's time goes", &run->host);

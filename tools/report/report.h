@@ -28,6 +28,11 @@ typedef struct report_memory {
     uint64_t bytes, most;
 } report_memory;
 
+/* A confusion matrix as text, of the latest epoch. */
+typedef struct report_matrix {
+    char *name, *text;
+} report_matrix;
+
 typedef struct report_file {
     char *name; /* below the run's directory */
     uint64_t bytes, tensors;
@@ -40,6 +45,8 @@ typedef struct report_run {
     char *devices; /* lines "replica: device"; NULL: nobody has written them */
     report_memory *memory;
     size_t num_memory;
+    report_matrix *matrices;
+    size_t num_matrices;
     double begun, ended; /* seconds since 1970, of the first and the last value; 0: not known */
     report_spans host, operations;
     uint32_t traces;

@@ -8,6 +8,7 @@
 
 #include <openssl/crypto.h>
 
+#include "base/half.h"
 #include "base/memory.h"
 #include "base/platform.h"
 #include "transport/collective/comm_engine_internal.h"
@@ -439,8 +440,8 @@ rf_result rf_engine_run(rf_engine *e, const rf_call *call)
         for (uint64_t i = 0; i < call->task.count; i += 256) {
             const size_t n = call->task.count - i < 256 ? (size_t)(call->task.count - i) : 256;
             memcpy(block, all + i, n * sizeof(float));
-            rf_wire_pack(call->wire, narrow, block, n);
-            rf_wire_unpack(call->wire, all + i, narrow, n);
+            rf_floats_narrow(narrow, call->wire, block, n);
+            rf_floats_widen(all + i, narrow, call->wire, n);
         }
     }
     if (r < 0) {

@@ -2,6 +2,7 @@
 /* Sends and receives the chunks of a schedule. Both directions go through the steps in order, each at its own pace. */
 #include <string.h>
 
+#include "base/half.h"
 #include "base/memory.h"
 #include "base/profiler.h"
 #include "transport/collective/comm_engine_internal.h"
@@ -160,8 +161,8 @@ static rf_result chunk_prepare(rf_engine *e, rf_peer *peer, rf_chunk *chunk, boo
     void *known = space_descriptor(e, step->send.space);
     if (e->call->wire) {
         uint8_t *packed = bounce_slot(e, true, e->out_tail);
-        rf_wire_pack(e->call->wire, packed, (const float *)(void *)data, chunk->count);
-        if (step->keeps) rf_wire_unpack(e->call->wire, (float *)(void *)data, packed, chunk->count);
+        rf_floats_narrow(packed, e->call->wire, (const float *)(void *)data, chunk->count);
+        if (step->keeps) rf_floats_widen((float *)(void *)data, packed, e->call->wire, chunk->count);
         data = packed;
         known = e->bounce_memory.descriptor;
     }
@@ -320,7 +321,7 @@ static rf_result use_chunk(rf_engine *e, rf_chunk *chunk)
     const rf_dtype wire = e->call->wire;
     if (!step->reduce) {
         if (wire)
-            rf_wire_unpack(wire, (float *)(void *)to, chunk->data, chunk->count);
+            rf_floats_widen((float *)(void *)to, chunk->data, wire, chunk->count);
         else
             memcpy(to, chunk->data, size);
         return RF_OK;
@@ -333,7 +334,7 @@ static rf_result use_chunk(rf_engine *e, rf_chunk *chunk)
         const uint64_t n = chunk->count - i < block ? chunk->count - i : block;
         const void *came = chunk->data + i * e->wire_element;
         if (wire) {
-            rf_wire_unpack(wire, wide, came, n);
+            rf_floats_widen(wide, came, wire, n);
             came = wide;
         }
         const void *mine = local + i * e->element;

@@ -11,8 +11,4 @@ typedef void (*rf_reduce_fn)(void *out, const void *left, const void *right, siz
 /* NULL: a type without reductions. */
 rf_reduce_fn rf_reduce_find(rf_dtype dtype, rf_comm_op op);
 
-/* f32 to the two-byte type `wire` and back. The pointers need no alignment. */
-void rf_wire_pack(rf_dtype wire, void *out, const float *in, size_t count);
-void rf_wire_unpack(rf_dtype wire, float *out, const void *in, size_t count);
-
 #endif

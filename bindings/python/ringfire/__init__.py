@@ -2,8 +2,8 @@
 """Trains neural networks on any Vulkan devices, with the names of TensorFlow and Keras."""
 from __future__ import annotations
 
-from . import (config, data, datasets, distribute, dtypes, keras, math, nn, random, summary, text,
-               train)
+from . import (config, data, datasets, distribute, dtypes, keras, lora, math, nn, random, summary,
+               text, train)
 from ._arrays import DType, bfloat16, float16, float32, int32, int64, uint8
 from ._creation import constant, convert_to_tensor, fill, ones, ones_like, zeros, zeros_like
 from ._function import Function, TensorSpec, function

@@ -23,6 +23,22 @@ _local = threading.local()
 _serial = 0
 
 
+_kinds = {None: "NONE", "int8": "INT8", "nf4": "NF4", "q4_0": "Q4_0"}
+
+
+def quantize_params(kind: Optional[str], weights: Sequence[str]) -> Tuple[Any, List[Any]]:
+    """The library's ``rf_quantize_params *``, and what it points into."""
+    if kind not in _kinds:
+        raise ValueError(f"the quantization {kind!r} is none of 'int8', 'nf4' and 'q4_0'")
+    names = [ffi.new("char[]", name.encode()) for name in weights]
+    listed = ffi.new("const char *[]", names)
+    given = ffi.new("rf_quantize_params *", {"kind": getattr(lib,
+                                                             "RF_QUANTIZATION_" + _kinds[kind]),
+                                             "weights": listed if names else ffi.NULL,
+                                             "num_weights": len(names)})
+    return given, [names, listed]
+
+
 class ReduceOp(Enum):
     """How values of replicas are combined."""
     SUM = "SUM"
@@ -234,6 +250,14 @@ class Strategy(Handle):
     def set_seed(self, seed: int) -> None:
         """The seed of variables and dropout that are made from here on."""
         lib.rf_strategy_set_seed(self.pointer, seed)
+
+    def set_quantization(self, kind: Optional[str], weights: Sequence[str] = ()) -> None:
+        """Stores weights of layers that are called for the first time from here on as "int8", "nf4"
+        or "q4_0"; None: as float32. They are not trained. `weights` are names such as
+        "h/0/mlp/c_fc/kernel", where "*" stands for any characters; none: all kernels of dense
+        layers and attention but that of "lm_head"."""
+        given, _kept = quantize_params(kind, weights)
+        check(lib.rf_strategy_set_quantization(self.pointer, given))
 
     def set_progress(self, epoch: int, epochs: int = 0, batch: int = 0, batches: int = 0,
                      **values: float) -> None:

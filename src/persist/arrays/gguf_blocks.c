@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/half.h"
+#include "base/quantize.h"
 #include "persist/arrays/gguf.h"
 
 static uint32_t load_16(const uint8_t *at)
@@ -68,37 +69,33 @@ static bool encode_bf16(const float *in, uint8_t *block)
 
 /* ---- blocks of 32 ---- */
 
-/* d, then 16 bytes: number i in the low half of byte i, number 16 + i in the high one, 8 too great. */
-static void decode_q4_0(const uint8_t *block, float *out)
+/* d, then the codes of a form. */
+static void decode_block(rf_quantization kind, const uint8_t *block, float *out)
 {
-    const float d = load_half(block);
-    for (int i = 0; i < 16; i++) {
-        out[i] = (float)((block[2 + i] & 15) - 8) * d;
-        out[16 + i] = (float)((block[2 + i] >> 4) - 8) * d;
-    }
+    rf_quantized_form_of(kind)->decode(block + 2, (uint16_t)load_16(block), out);
 }
 
-/* d, then 32 integers with a sign. */
+static bool encode_block(rf_quantization kind, const float *in, uint8_t *block)
+{
+    uint16_t d;
+    const bool fits = rf_quantized_form_of(kind)->encode(in, block + 2, &d);
+    store_16(block, d);
+    return fits;
+}
+
+static void decode_q4_0(const uint8_t *block, float *out)
+{
+    decode_block(RF_QUANTIZATION_Q4_0, block, out);
+}
+
 static void decode_q8_0(const uint8_t *block, float *out)
 {
-    const float d = load_half(block);
-    for (int i = 0; i < 32; i++) out[i] = (float)(int8_t)block[2 + i] * d;
+    decode_block(RF_QUANTIZATION_INT8, block, out);
 }
 
 static bool encode_q8_0(const float *in, uint8_t *block)
 {
-    float most = 0;
-    bool finite = true;
-    for (int i = 0; i < 32; i++) {
-        finite &= isfinite(in[i]) != 0;
-        most = fmaxf(most, fabsf(in[i]));
-    }
-    const float d = most / 127, inverse = d > 0 ? 1 / d : 0;
-    const uint16_t bits = rf_f32_to_f16(d);
-    if (!finite || !isfinite(rf_f16_to_f32(bits)) || !isfinite(inverse)) return false;
-    store_16(block, bits);
-    for (int i = 0; i < 32; i++) block[2 + i] = (uint8_t)(int8_t)roundf(in[i] * inverse);
-    return true;
+    return encode_block(RF_QUANTIZATION_INT8, in, block);
 }
 
 /* ---- blocks of 256 ---- */

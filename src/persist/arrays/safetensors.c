@@ -272,7 +272,9 @@ typedef struct place {
 
 static rf_result fail_corrupt(const source *s, const char *name, const char *what)
 {
-    return RF_FAIL(RF_ERROR_CORRUPT_DATA, "'%s': tensor '%.200s': %s", s->path, name, what);
+    char shown[200];
+    return RF_FAIL(RF_ERROR_CORRUPT_DATA, "'%s': tensor '%s': %s", s->path, rf_error_show(name, shown, sizeof(shown)),
+                   what);
 }
 
 /* A scalar where there are more dimensions than a shape has. */
@@ -326,11 +328,13 @@ static rf_result read_type(const source *s, const json_t *entry, char *text, siz
 
 static rf_result check_readable(const source *s, const place *p)
 {
+    char name[200], type[48];
     if (!p->unsupported_type) return RF_OK;
     return RF_FAIL(RF_ERROR_UNSUPPORTED,
-                   "'%s': tensor '%.200s' is of type %s; supported are F32, F16, BF16, I32, I64 and U8 of up to %d "
+                   "'%s': tensor '%s' is of type %s; supported are F32, F16, BF16, I32, I64 and U8 of up to %d "
                    "dimensions",
-                   s->path, p->name, p->unsupported_type, RF_MAX_RANK);
+                   s->path, rf_error_show(p->name, name, sizeof(name)),
+                   rf_error_show(p->unsupported_type, type, sizeof(type)), RF_MAX_RANK);
 }
 
 /* `text`: as in read_type(). */
@@ -420,7 +424,9 @@ static bool next_entry(char **at, bool first, header_entry *e)
 
 static rf_result no_object(const source *s, const char *why)
 {
-    return RF_FAIL(RF_ERROR_CORRUPT_DATA, "'%s': the header is not a JSON object: %s", s->path, why);
+    char shown[JSON_ERROR_TEXT_LENGTH];
+    return RF_FAIL(RF_ERROR_CORRUPT_DATA, "'%s': the header is not a JSON object: %s", s->path,
+                   rf_error_show(why, shown, sizeof(shown)));
 }
 
 /* The JSON library's tree can be many times the text. Every value comes with one of these characters, and takes fewer

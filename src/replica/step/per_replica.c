@@ -89,13 +89,12 @@ RF_API uint32_t rf_per_replica_num_examples(const rf_per_replica *value, uint32_
 
 static double array_scalar(const rf_array *array)
 {
-    uint16_t half;
     float f;
     int32_t i;
     switch (array->dtype) {
-    case RF_F32: memcpy(&f, array->data, sizeof(f)); return f;
-    case RF_F16: memcpy(&half, array->data, sizeof(half)); return rf_f16_to_f32(half);
-    case RF_BF16: memcpy(&half, array->data, sizeof(half)); return rf_bf16_to_f32(half);
+    case RF_F32:
+    case RF_F16:
+    case RF_BF16: rf_floats_widen(&f, array->data, array->dtype, 1); return f;
     case RF_I32: memcpy(&i, array->data, sizeof(i)); return i;
     case RF_U8: return *(const unsigned char *)array->data;
     default: return 0;

@@ -185,18 +185,32 @@ void rf_trace_listen(rf_trace *t, const rf_trace_listener *listener)
     t->listener = listener;
 }
 
-rf_value rf_trace_variable(rf_trace *t, rf_variable *variable)
+static rf_value variable_state(rf_trace *t, rf_variable *variable, rf_tensor_desc desc)
 {
-    if (t->status < 0) return 0;
-    if (!variable) {
-        rf_trace_fail(t, RF_ERROR_INVALID_ARGUMENT, "the variable is NULL");
-        return 0;
-    }
     if (rf_trace_keep_failure(t, check_home(t, variable->strategy, "variable", variable->name)) < 0) return 0;
     for (const rf_trace_listener *l = t->listener; l; l = l->outer)
         if (rf_trace_keep_failure(t, l->uses(l->user, variable)) < 0) return 0;
-    return rf_trace_state(t, variable, (rf_tensor_desc){ RF_F32, variable->shape }, variable->name,
-                          (rf_state_ref){ .variable = variable });
+    return rf_trace_state(t, variable, desc, variable->name, (rf_state_ref){ .variable = variable });
+}
+
+rf_value rf_trace_variable(rf_trace *t, rf_variable *variable)
+{
+    if (t->status < 0) return 0;
+    if (!variable || variable->matrix) {
+        rf_trace_fail(t, RF_ERROR_INVALID_ARGUMENT,
+                      variable ? "variable '%s' is stored in few bits, which products of layers alone can read; leave "
+                                 "it out of rf_strategy_set_quantization()"
+                               : "the variable is NULL",
+                      variable ? variable->name : "");
+        return 0;
+    }
+    return variable_state(t, variable, (rf_tensor_desc){ RF_F32, variable->shape });
+}
+
+rf_value rf_trace_words(rf_trace *t, rf_variable *variable)
+{
+    if (t->status < 0) return 0;
+    return variable_state(t, variable, (rf_tensor_desc){ RF_I32, RF_SHAPE((int64_t)variable->count) });
 }
 
 rf_value rf_trace_local_state(rf_trace *t, rf_local_state *state)

@@ -43,15 +43,17 @@ uint64_t rf_hash_floats(const float *values, uint64_t count)
 
 /* ---- the same variables everywhere ---- */
 
-static const rf_variable *variable_at(const rf_strategy *s, uint32_t i)
-{
-    const uint32_t trainable = s->store.trainable.variables.count;
-    return i < trainable ? s->store.trainable.variables.items[i] : s->store.fixed.variables.items[i - trainable];
-}
-
 static uint32_t num_variables(const rf_strategy *s)
 {
-    return s->store.trainable.variables.count + s->store.fixed.variables.count;
+    return s->store.trainable.variables.count + s->store.fixed.variables.count + s->store.aside.variables.count;
+}
+
+static const rf_variable *variable_at(const rf_strategy *s, uint32_t i)
+{
+    const rf_store *stores[] = { &s->store.trainable, &s->store.fixed, &s->store.aside };
+    uint32_t k = 0;
+    for (; k < 2 && i >= stores[k]->variables.count; k++) i -= stores[k]->variables.count;
+    return stores[k]->variables.items[i];
 }
 
 typedef struct layout {

@@ -102,7 +102,8 @@ static rf_result replace_buffers(rf_strategy *s, rf_flat *flat, rf_gpu_memory me
 
 rf_result rf_flat_grow(rf_strategy *s, rf_flat *flat, uint64_t capacity, uint64_t used)
 {
-    return replace_buffers(s, flat, RF_GPU_MEMORY_DEVICE, capacity, used < flat->capacity ? used : flat->capacity);
+    const uint64_t most = capacity < flat->capacity ? capacity : flat->capacity, copied = used < most ? used : most;
+    return replace_buffers(s, flat, RF_GPU_MEMORY_DEVICE, capacity, copied);
 }
 
 rf_result rf_flat_fit(rf_strategy *s, rf_flat *flat, uint64_t capacity)

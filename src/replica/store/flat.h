@@ -13,7 +13,7 @@ typedef struct rf_flat {
     uint64_t capacity;       /* elements */
 } rf_flat;
 
-/* Makes room for `capacity` elements, keeping the first `used`. Nothing may be in flight. */
+/* Gives it room for `capacity` elements, more or fewer, keeping the first `used`. Nothing may be in flight. */
 rf_result rf_flat_grow(rf_strategy *strategy, rf_flat *flat, uint64_t capacity, uint64_t used);
 /* The same where it has another capacity, once nothing is in flight. */
 rf_result rf_flat_fit(rf_strategy *strategy, rf_flat *flat, uint64_t capacity);

@@ -9,8 +9,10 @@
 #include "replica/internal.h"
 #include "replica/store/flat.h"
 #include "replica/store/initializer.h"
+#include "replica/store/quantized.h"
 
-#define SMALLEST_STORE 16384 /* elements; small models never move */
+#define SMALLEST_STORE 16384    /* elements; small models never move */
+#define MOVED_AT_ONCE (1 << 22) /* elements on their way through the host */
 
 /* ---- places in the store ---- */
 
@@ -50,12 +52,17 @@ rf_result rf_strategy_begin_training(rf_strategy *s)
     return RF_OK;
 }
 
-rf_result rf_strategy_reserve_variables(rf_strategy *s, uint64_t elements, uint64_t variables)
+static rf_result reserve_more(rf_strategy *s, rf_store *store, uint64_t count)
 {
-    rf_store *store = &s->store.trainable;
-    const uint64_t most = elements + variables * s->store.alignment;
-    if (store->used + most <= store->values.capacity) return RF_OK;
-    return set_capacity(s, store, rf_align_up(store->used + most, s->store.alignment));
+    if (store->used + count <= store->values.capacity) return RF_OK;
+    return set_capacity(s, store, rf_align_up(store->used + count, s->store.alignment));
+}
+
+rf_result rf_strategy_reserve_variables(rf_strategy *s, uint64_t elements, uint64_t words, uint64_t variables)
+{
+    const uint64_t between = variables * s->store.alignment;
+    RF_TRY(reserve_more(s, &s->store.trainable, elements + between));
+    return words == 0 ? RF_OK : reserve_more(s, &s->store.fixed, words + between);
 }
 
 void rf_strategy_set_variable_source(rf_strategy *strategy, const rf_variable_source *source)
@@ -66,7 +73,7 @@ void rf_strategy_set_variable_source(rf_strategy *strategy, const rf_variable_so
 static rf_result write_from(const rf_variable *v, uint64_t first, const float *values, uint64_t count)
 {
     rf_store *store = rf_variable_store(v);
-    if (v->trainable) v->strategy->store.weight_copies.stale = true;
+    if (store == &v->strategy->store.trainable) v->strategy->store.weight_copies.stale = true;
     return rf_flat_write_same(v->strategy, &store->values, v->offset + first, count, values);
 }
 
@@ -99,7 +106,7 @@ static rf_result place_variable(rf_variable *v, const float *values)
         RF_TRY(write_from(v, 0, values, padded));
     else
         RF_TRY(rf_flat_clear(s, &store->values, v->offset + v->count, padded - v->count));
-    if (v->trainable) {
+    if (store == &s->store.trainable) {
         if (s->store.trains) RF_TRY(rf_flat_clear(s, &s->store.gradients, v->offset, padded));
         rf_exchange_forget(&s->exchange.between, rf_variable_span(v));
     }
@@ -110,9 +117,8 @@ static rf_result place_variable(rf_variable *v, const float *values)
     return RF_OK;
 }
 
-static void remove_variable(const rf_variable *v)
+static void remove_variable(rf_store *store, const rf_variable *v)
 {
-    rf_store *store = rf_variable_store(v);
     for (uint32_t i = 0; i < store->variables.count; i++) {
         if (store->variables.items[i] != v) continue;
         store->variables.count--;
@@ -122,6 +128,87 @@ static void remove_variable(const rf_variable *v)
     }
     const uint32_t left = store->variables.count;
     store->used = left > 0 ? rf_variable_span(store->variables.items[left - 1]).end : 0;
+}
+
+/* ---- variables that change their store ---- */
+
+/* Each replica's own values, from where they were in the other store. */
+static rf_result take_values(const rf_variable *v, const rf_flat *from, uint64_t at)
+{
+    const rf_flat *to = &rf_variable_store(v)->values;
+    const uint64_t most = v->count < MOVED_AT_ONCE ? v->count : MOVED_AT_ONCE;
+    float *values = RF_NEW_ARRAY(float, most);
+    rf_result r = values ? RF_OK : RF_ERROR_OUT_OF_HOST_MEMORY;
+    for (uint32_t i = 0; i < v->strategy->members.num_local; i++)
+        for (uint64_t done = 0; r >= 0 && done < v->count; done += most) {
+            const uint64_t count = v->count - done < most ? v->count - done : most;
+            r = rf_flat_read(from, i, at + done, count, values);
+            if (r >= 0) r = rf_flat_write(to, i, v->offset + done, count, values);
+        }
+    rf_free(values);
+    return r;
+}
+
+/* Nothing is in flight. After a failure it is where it was. */
+static rf_result change_store(rf_variable *v, bool aside)
+{
+    rf_store *from = rf_variable_store(v);
+    const uint64_t at = v->offset;
+    v->aside = aside;
+    rf_result r = place_variable(v, NULL);
+    const bool placed = r >= 0;
+    if (placed) r = take_values(v, &from->values, at);
+    if (r >= 0) {
+        remove_variable(from, v);
+        v->strategy->store.generation++;
+        v->strategy->store.weight_copies.stale = true;
+        return RF_OK;
+    }
+    if (placed) remove_variable(rf_variable_store(v), v);
+    v->aside = !aside;
+    v->offset = at;
+    return rf_error_context(r, "variable '%s'", v->name);
+}
+
+rf_result rf_variable_bring_back(rf_variable *v)
+{
+    rf_strategy *s = v->strategy;
+    if (!v->aside) return RF_OK;
+    RF_TRY(rf_strategy_wait(s));
+    RF_TRY(change_store(v, false));
+    if (s->store.aside.used == 0) rf_flat_free(s, &s->store.aside.values);
+    return RF_OK;
+}
+
+/* Gives memory back. Values that have less room than gradients do no harm. */
+static rf_result shrink_trainable(rf_strategy *s)
+{
+    rf_store *store = &s->store.trainable;
+    const uint64_t used = store->used < SMALLEST_STORE ? SMALLEST_STORE : store->used;
+    const uint64_t capacity = rf_align_up(used, s->store.alignment);
+    if (capacity >= store->values.capacity) return RF_OK;
+    s->store.generation++;
+    RF_TRY(rf_flat_grow(s, &store->values, capacity, store->used));
+    return s->store.trains ? rf_flat_grow(s, &s->store.gradients, capacity, store->used) : RF_OK;
+}
+
+static bool can_set_aside(const rf_variable *v)
+{
+    return v->trainable && !v->aside && v->updaters == 0 && !v->served;
+}
+
+rf_result rf_variables_set_aside(rf_strategy *s, rf_variable *const *variables, uint32_t count)
+{
+    uint64_t total = 0;
+    for (uint32_t i = 0; i < count; i++)
+        if (can_set_aside(variables[i])) total += rf_align_up(variables[i]->count, s->store.alignment);
+    if (total == 0) return RF_OK;
+    RF_TRY(rf_strategy_wait(s));
+    rf_store *aside = &s->store.aside;
+    if (aside->used + total > aside->values.capacity) RF_TRY(set_capacity(s, aside, aside->used + total));
+    for (uint32_t i = 0; i < count; i++)
+        if (can_set_aside(variables[i])) RF_TRY(change_store(variables[i], true));
+    return shrink_trainable(s);
 }
 
 /* ---- lifetime ---- */
@@ -135,8 +222,9 @@ rf_variable *rf_variable_retain(rf_variable *variable)
 void rf_variable_release(rf_variable *v)
 {
     if (!v || --v->references > 0) return;
-    remove_variable(v);
+    remove_variable(rf_variable_store(v), v);
     rf_strategy_release(v->strategy);
+    rf_free(v->matrix);
     rf_free(v->name);
     rf_free(v);
 }
@@ -144,7 +232,7 @@ void rf_variable_release(rf_variable *v)
 static rf_result initial_values(const rf_variable *v, const rf_variable_params *p, float *values)
 {
     if (p->value) {
-        memcpy(values, p->value, v->count * sizeof(float));
+        memcpy(values, p->value, rf_variable_elements(v) * sizeof(float));
         return RF_OK;
     }
     const uint64_t seed =
@@ -152,7 +240,30 @@ static rf_result initial_values(const rf_variable *v, const rf_variable_params *
     return rf_initializer_fill(&p->initializer, v->shape, seed, values);
 }
 
-static rf_result set_up(rf_variable *v, const rf_variable_params *p)
+/* In few bits where the strategy's rules say so. */
+static rf_result choose_form(rf_variable *v, rf_weight_matrix is)
+{
+    const rf_quantization kind = rf_strategy_quantization(v->strategy, v->name, is.table);
+    if (is.rows == 0 || kind == RF_QUANTIZATION_NONE) return RF_OK;
+    if (!(v->matrix = rf_variable_matrix_make(kind, v->shape, is))) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    v->count = v->matrix->layout.words;
+    v->trainable = false;
+    return RF_OK;
+}
+
+static rf_result place_matrix(rf_variable *v, const rf_variable_params *p)
+{
+    float *values = RF_NEW_ARRAY(float, rf_variable_elements(v));
+    float *words = RF_NEW_ARRAY(float, rf_align_up(v->count, v->strategy->store.alignment));
+    rf_result r = values && words ? initial_values(v, p, values) : RF_ERROR_OUT_OF_HOST_MEMORY;
+    if (r >= 0) r = rf_variable_matrix_pack(v->matrix, v->name, values, words);
+    if (r >= 0) r = place_variable(v, words);
+    rf_free(values);
+    rf_free(words);
+    return r;
+}
+
+static rf_result set_up(rf_variable *v, const rf_variable_params *p, rf_weight_matrix is)
 {
     v->name = p->name ? rf_strdup(p->name) : rf_asprintf("variable_%" PRIu64, v->strategy->store.variables_created);
     if (!v->name) return RF_ERROR_OUT_OF_HOST_MEMORY;
@@ -161,9 +272,11 @@ static rf_result set_up(rf_variable *v, const rf_variable_params *p)
     RF_REQUIRE(count > 0, "rf_variable_create: '%s' has shape %s; give %d dimensions or less, each of at least 1",
                v->name, rf_shape_format(v->shape, shape, sizeof(shape)), RF_MAX_RANK);
     v->count = (uint64_t)count;
+    RF_TRY(choose_form(v, is));
     const rf_variable_source *source = v->strategy->store.source;
     if (source) RF_TRY(source->admit(source->user, v->name, v->shape));
     if (source) return place_variable(v, NULL);
+    if (v->matrix) return place_matrix(v, p);
     float *values = RF_NEW_ARRAY(float, rf_align_up(v->count, v->strategy->store.alignment));
     if (!values) return RF_ERROR_OUT_OF_HOST_MEMORY;
     rf_result r = initial_values(v, p, values);
@@ -173,6 +286,12 @@ static rf_result set_up(rf_variable *v, const rf_variable_params *p)
 }
 
 RF_API rf_result rf_variable_create(rf_strategy *strategy, const rf_variable_params *params, rf_variable **out)
+{
+    return rf_variable_create_weight(strategy, params, (rf_weight_matrix){ 0 }, out);
+}
+
+rf_result rf_variable_create_weight(rf_strategy *strategy, const rf_variable_params *params, rf_weight_matrix matrix,
+                                    rf_variable **out)
 {
     RF_REQUIRE(out, "rf_variable_create: out is NULL");
     *out = NULL;
@@ -186,9 +305,10 @@ RF_API rf_result rf_variable_create(rf_strategy *strategy, const rf_variable_par
     v->strategy = rf_strategy_retain(strategy);
     v->shape = params->shape;
     v->trainable = !params->not_trainable;
-    const rf_result r = set_up(v, params);
+    const rf_result r = set_up(v, params, matrix);
     if (r < 0) {
         rf_strategy_release(strategy);
+        rf_free(v->matrix);
         rf_free(v->name);
         rf_free(v);
         return r;
@@ -224,10 +344,21 @@ RF_API bool rf_variable_trainable(const rf_variable *variable)
 
 /* ---- values ---- */
 
+static rf_result read_matrix(const rf_variable *v, uint32_t index, float *values)
+{
+    float *words = RF_NEW_ARRAY(float, v->count);
+    rf_result r = words ? rf_flat_read(&v->strategy->store.fixed.values, index, v->offset, v->count, words)
+                        : RF_ERROR_OUT_OF_HOST_MEMORY;
+    if (r >= 0) r = rf_variable_matrix_unpack(v->matrix, words, values);
+    rf_free(words);
+    return r;
+}
+
 static rf_result read_local(const rf_variable *v, uint32_t index, float *values)
 {
     RF_TRY(rf_strategy_wait_local(v->strategy, index));
     RF_TRY(rf_strategy_status(v->strategy));
+    if (v->matrix) return read_matrix(v, index, values);
     return rf_flat_read(&rf_variable_store(v)->values, index, v->offset, v->count, values);
 }
 
@@ -248,19 +379,87 @@ RF_API rf_result rf_variable_read(const rf_variable *variable, float *values)
     return read_local(variable, 0, values);
 }
 
+/* ---- values in few bits ---- */
+
+rf_quantization rf_strategy_quantization(const rf_strategy *strategy, const char *name, bool table)
+{
+    return rf_quantize_rules_find(&strategy->store.quantize, name, table);
+}
+
+const rf_quantized_layout *rf_variable_quantized(const rf_variable *v, rf_quantization *kind)
+{
+    if (!v->matrix) return NULL;
+    *kind = v->matrix->kind;
+    return &v->matrix->layout;
+}
+
+uint64_t rf_variable_num_words(const rf_variable *v)
+{
+    return v->count;
+}
+
+bool rf_variable_was_assigned(const rf_variable *v)
+{
+    return !v->matrix || v->matrix->assigned;
+}
+
+rf_result rf_variable_pack(const rf_variable *v, const float *values, void *words)
+{
+    return rf_variable_matrix_pack(v->matrix, v->name, values, words);
+}
+
+rf_result rf_variable_write_words(rf_variable *v, const void *words)
+{
+    RF_TRY(rf_strategy_wait(v->strategy));
+    RF_TRY(rf_strategy_status(v->strategy));
+    v->matrix->assigned = false;
+    return write_from(v, 0, words, v->count);
+}
+
+static rf_result assign_matrix(rf_variable *v, const float *values)
+{
+    float *words = RF_NEW_ARRAY(float, v->count);
+    rf_result r = words ? rf_variable_pack(v, values, words) : RF_ERROR_OUT_OF_HOST_MEMORY;
+    if (r >= 0) r = write_from(v, 0, words, v->count);
+    v->matrix->assigned = true;
+    rf_free(words);
+    return r;
+}
+
 RF_API rf_result rf_variable_assign(rf_variable *variable, const float *values)
 {
     RF_REQUIRE(variable, "rf_variable_assign: variable is NULL");
     RF_REQUIRE(values, "rf_variable_assign: values is NULL");
     RF_TRY(rf_strategy_wait(variable->strategy));
     RF_TRY(rf_strategy_status(variable->strategy));
-    return write_from(variable, 0, values, variable->count);
+    return variable->matrix ? assign_matrix(variable, values) : write_from(variable, 0, values, variable->count);
+}
+
+/* Some elements of one in few bits, by way of all of them. */
+static rf_result change_matrix(rf_variable *v, rf_range range, const float *values)
+{
+    float *all = RF_NEW_ARRAY(float, rf_variable_elements(v));
+    rf_result r = all ? read_matrix(v, 0, all) : RF_ERROR_OUT_OF_HOST_MEMORY;
+    if (r >= 0) memcpy(all + range.begin, values, (size_t)(range.end - range.begin) * sizeof(float));
+    if (r >= 0) r = assign_matrix(v, all);
+    rf_free(all);
+    return r;
+}
+
+static rf_result read_matrix_range(const rf_variable *v, rf_range range, float *values)
+{
+    float *all = RF_NEW_ARRAY(float, rf_variable_elements(v));
+    const rf_result r = all ? read_matrix(v, 0, all) : RF_ERROR_OUT_OF_HOST_MEMORY;
+    if (r >= 0) memcpy(values, all + range.begin, (size_t)(range.end - range.begin) * sizeof(float));
+    rf_free(all);
+    return r;
 }
 
 rf_result rf_variable_assign_range(rf_variable *v, rf_range range, const float *values)
 {
     RF_TRY(rf_strategy_wait(v->strategy));
     RF_TRY(rf_strategy_status(v->strategy));
+    if (v->matrix) return change_matrix(v, range, values);
     return write_from(v, range.begin, values, range.end - range.begin);
 }
 
@@ -268,6 +467,7 @@ rf_result rf_variable_read_range(const rf_variable *v, rf_range range, float *va
 {
     RF_TRY(rf_strategy_wait_local(v->strategy, 0));
     RF_TRY(rf_strategy_status(v->strategy));
+    if (v->matrix) return read_matrix_range(v, range, values);
     return rf_flat_read(&rf_variable_store(v)->values, 0, v->offset + range.begin, range.end - range.begin, values);
 }
 

@@ -32,6 +32,7 @@ void rf_updater_release(rf_updater *u)
     (void)rf_strategy_wait(u->strategy); /* when waiting fails nothing runs any more */
     for (uint32_t i = 0; i < u->variables.count; i++) {
         if (u->variables.items[i]->updater == u) u->variables.items[i]->updater = NULL;
+        u->variables.items[i]->updaters--;
         rf_variable_release(u->variables.items[i]);
     }
     rf_free(u->variables.items);
@@ -266,7 +267,7 @@ static rf_result make_plan(const rf_updater *u, rf_variable *const *variables, u
     return r;
 }
 
-/* `all`: the variables known so far and the new ones, by offset. */
+/* `all`: the variables known so far and the new ones; by offset then. */
 static rf_result updater_replan(rf_updater *u, rf_variable **all, uint32_t count)
 {
     rf_strategy *s = u->strategy;
@@ -274,6 +275,8 @@ static rf_result updater_replan(rf_updater *u, rf_variable **all, uint32_t count
     rf_gpu_buffer **slots[RF_MAX_SLOTS] = { 0 };
     uint64_t *slot_counts = RF_NEW_ARRAY(uint64_t, s->members.num_replicas);
     rf_result r = slot_counts ? RF_OK : RF_ERROR_OUT_OF_HOST_MEMORY;
+    for (uint32_t i = 0; r >= 0 && i < count; i++) r = rf_variable_bring_back(all[i]);
+    rf_variables_sort(all, count);
     if (r >= 0) r = make_plan(u, all, count, &plan, slot_counts);
     if (r >= 0) r = create_slots(u, slot_counts, slots);
     if (r >= 0) r = move_state(u, all, count, &plan, slots);
@@ -321,14 +324,13 @@ rf_result rf_updater_learn(rf_updater *u, rf_variable *const *variables, uint32_
         if (!is_gone(u, u->variables.items[i])) all[total++] = u->variables.items[i];
     for (uint32_t i = 0; i < count; i++)
         if (!updates_variable(u, variables[i])) all[total++] = variables[i];
-    rf_variables_sort(all, total);
     const rf_result r = updater_replan(u, all, total);
     if (r < 0) {
         rf_free(all);
         return r;
     }
     for (uint32_t i = 0; i < total; i++)
-        if (!updates_variable(u, all[i])) rf_variable_retain(all[i]);
+        if (!updates_variable(u, all[i])) rf_variable_retain(all[i])->updaters++;
     release_gone(u->variables.items, known, u);
     rf_free(u->variables.items);
     u->variables.items = all;

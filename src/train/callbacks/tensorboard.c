@@ -175,6 +175,35 @@ static rf_result write_epoch(tensorboard *b, int64_t epoch, const rf_logs *logs)
     return RF_OK;
 }
 
+/* Collective. As code, in which TensorBoard keeps the columns below each other. */
+static rf_result write_matrix(tensorboard *b, rf_metric *metric, const char *name, int64_t epoch)
+{
+    char *table;
+    RF_TRY(rf_metric_table(metric, NULL, &table));
+    char *tag = rf_asprintf("ringfire/confusion/%s", name), *text = rf_asprintf("```\n%s```\n", table);
+    rf_result r = tag && text ? RF_OK : RF_ERROR_OUT_OF_HOST_MEMORY;
+    if (r >= 0 && b->train) r = rf_event_writer_text(b->train, tag, epoch, text);
+    rf_free(tag);
+    rf_free(text);
+    rf_string_free(table);
+    return r;
+}
+
+/* Confusion matrices of the validation, in epochs without one of the training. */
+static rf_result write_matrices(tensorboard *b, const rf_fit_state *state, const rf_logs *logs)
+{
+    const rf_compiled *c = state->model->compiled;
+    const uint32_t first = 1 + c->train_meters.num_output_losses;
+    for (uint32_t i = 0; i < c->num_metrics; i++) {
+        double part;
+        const bool validated = rf_logs_get(logs, c->val_names[first + i], &part);
+        if (c->metric_fns[i] || c->metrics[i].kind != RF_METRIC_CONFUSION_MATRIX) continue;
+        RF_TRY(write_matrix(b, validated ? c->evaluate_meters.metrics[i] : c->train_meters.metrics[i],
+                            validated ? c->val_names[first + i] : c->names[first + i], state->epoch));
+    }
+    return RF_OK;
+}
+
 static rf_result write_histograms(const tensorboard *b, const rf_model *model, int64_t epoch)
 {
     for (uint32_t i = 0; i < model->tracked.count; i++) {
@@ -203,6 +232,7 @@ static rf_result write_graph(tensorboard *b, const rf_model *model)
 static rf_result on_epoch_end(void *user, rf_fit_state *state, const rf_logs *logs)
 {
     tensorboard *b = user;
+    RF_TRY(write_matrices(b, state, logs));
     if (!b->train) return RF_OK;
     RF_TRY(write_graph(b, state->model));
     RF_TRY(write_epoch(b, state->epoch, logs));

@@ -100,12 +100,7 @@ rf_result rf_model_export(rf_model *model, const char *path, const rf_save_param
     RF_TRY(rf_error_context(rf_inference_graph_of_model(model, &g), "rf_model_export"));
     contents c = { 0 };
     rf_result r = RF_OK;
-    if (g.other)
-        r = RF_FAIL(
-            RF_ERROR_UNSUPPORTED,
-            "rf_model_export: the file has no open sizes but the batch; save the model (rf_model_save()), which "
-            "rf_inference_load() takes as well, or export ONNX");
-    else if (rf_strategy_is_chief(model->strategy))
+    if (rf_strategy_is_chief(model->strategy))
         r = rf_error_context(write_contents(&c, model, &g, path, params), "rf_model_export");
     rf_free(c.tensors.items);
     rf_arena_free(&c.arena);

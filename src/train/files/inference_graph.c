@@ -37,6 +37,46 @@ rf_result rf_inference_graph_finish(rf_inference_graph *g, bool batched)
     return r;
 }
 
+/* The graph for other sizes of what the inputs leave open. map[v]: the value of v there. */
+static rf_result replay_for_size(const rf_inference_graph *g, const rf_shape *open, rf_graph *other, rf_value *map)
+{
+    for (rf_value v = 1; v < g->graph->values.count; v++) {
+        const rf_value_info *value = &g->graph->values.items[v];
+        rf_tensor_desc desc = value->desc;
+        rf_result r = RF_OK;
+        if (value->kind == RF_VALUE_INPUT) {
+            for (int32_t i = 1; i < desc.shape.rank; i++)
+                if (open[value->slot].dim[i] == -1) desc.shape.dim[i] = RF_OTHER_OPEN_SIZE;
+            r = rf_graph_input(other, value->slot, desc, &map[v]);
+        } else if (value->kind == RF_VALUE_STATE) {
+            r = rf_graph_state(other, value->object, desc, value->name, &map[v]);
+        } else if (value->kind == RF_VALUE_CONSTANT) {
+            r = rf_graph_constant(other, desc, value->data, &map[v]);
+        } else if (value->kind == RF_VALUE_HOST) {
+            r = rf_graph_host(other, value->object, desc, value->name, &map[v]);
+        }
+        RF_TRY(r);
+    }
+    return rf_graph_replay(g->graph, NULL, other, map);
+}
+
+rf_result rf_inference_graph_open(rf_inference_graph *g, const rf_shape *open)
+{
+    rf_graph *other = NULL;
+    bool any = false;
+    for (uint32_t k = 0; k < g->num_inputs; k++)
+        for (int32_t i = 1; i < open[k].rank; i++) any = any || open[k].dim[i] == -1;
+    if (!any) return RF_OK;
+    rf_value *map = RF_NEW_ARRAY(rf_value, g->graph->values.count);
+    rf_result r = map ? rf_graph_create(g->graph->core, &other) : RF_ERROR_OUT_OF_HOST_MEMORY;
+    if (r >= 0) r = replay_for_size(g, open, other, map);
+    for (rf_value v = 1; r >= 0 && v < g->graph->values.count; v++)
+        g->shapes[v] = rf_shape_opened(g->shapes[v], rf_graph_desc(other, map[v])->shape);
+    rf_graph_destroy(&other);
+    rf_free(map);
+    return r;
+}
+
 /* ---- out of a trace ---- */
 
 static rf_result check_nodes(const rf_graph *traced)
@@ -65,7 +105,13 @@ static rf_result copy_leaf(const rf_value_info *leaf, rf_graph *to, rf_value *ou
     case RF_VALUE_INPUT:
         if (desc.shape.rank > 0) desc.shape.dim[0] = RF_INFERENCE_BATCH;
         return rf_graph_input(to, leaf->slot, desc, out);
-    case RF_VALUE_STATE: return rf_graph_state(to, leaf->object, desc, leaf->name, out);
+    case RF_VALUE_STATE:
+        if (desc.dtype != RF_F32)
+            return RF_FAIL(RF_ERROR_UNSUPPORTED,
+                           "weight '%s' is stored in few bits, which files of inference do not hold; load the weights "
+                           "into a model that was built without rf_strategy_set_quantization()",
+                           leaf->name);
+        return rf_graph_state(to, leaf->object, desc, leaf->name, out);
     case RF_VALUE_CONSTANT: return rf_graph_constant(to, desc, leaf->data, out);
     default:
         if (strcmp(leaf->name, "global_batch") == 0) return rf_graph_host(to, leaf->object, desc, leaf->name, out);
@@ -240,6 +286,32 @@ static rf_result join_sizes(rf_inference_graph *g, rf_inference_graph *other)
         g->shapes[v] = rf_shape_opened(g->shapes[v], other->shapes[v]);
     g->other = other->graph;
     other->graph = NULL;
+    return RF_OK;
+}
+
+rf_result rf_inference_reshape(const rf_inference_graph *g, const rf_node_info *node, rf_shape *to)
+{
+    *to = *(const rf_shape *)node->attr;
+    if (!g->other) return RF_OK;
+    const rf_shape x = g->shapes[node->in[0]], own = rf_graph_desc(g->graph, node->in[0])->shape;
+    const rf_shape *other = g->other->nodes.items[node - g->graph->nodes.items].attr;
+    bool follows = false;
+    char text[96];
+    for (int32_t i = 0; i < to->rank; i++) follows = follows || to->dim[i] == -1;
+    for (int32_t i = 0; i < to->rank; i++) {
+        if (to->dim[i] == other->dim[i]) continue;
+        if (i < x.rank && x.dim[i] < 0 && own.dim[i] == to->dim[i]) {
+            to->dim[i] = RF_RESHAPE_KEEP;
+        } else if (!follows) {
+            to->dim[i] = -1;
+            follows = true;
+        } else {
+            return RF_FAIL(RF_ERROR_UNSUPPORTED,
+                           "reshape of %s has an open size that follows from no other; build the model with sizes, or "
+                           "save it with rf_model_save()",
+                           rf_shape_format(x, text, sizeof(text)));
+        }
+    }
     return RF_OK;
 }
 

@@ -33,6 +33,10 @@ rf_result rf_inference_graph_make(const rf_graph *traced, const rf_value *output
 /* After graph, inputs, outputs and names are set: finds `shapes`. `batched`: dimension 0 of every input is the batch.
  */
 rf_result rf_inference_graph_finish(rf_inference_graph *g, bool batched);
+/* After that, of a graph that was read: `open[k]` is the shape of input k, -1 where it is open. Opens what follows. */
+rf_result rf_inference_graph_open(rf_inference_graph *g, const rf_shape *open);
+/* The attribute of a reshape, for all sizes of the inputs: RF_RESHAPE_KEEP and -1 where a size is open. */
+rf_result rf_inference_reshape(const rf_inference_graph *g, const rf_node_info *node, rf_shape *to);
 void rf_inference_graph_free(rf_inference_graph *g);
 
 /* Traces the forward pass of a built model, training off. Collective. Dimensions that the model leaves open are open in

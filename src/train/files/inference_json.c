@@ -10,6 +10,7 @@
 
 #include "graph/attribute.h"
 #include "ops/ops.h"
+#include "train/model/open_shape.h"
 
 enum { VERSION = 1, MOST_LEAVES = 1 << 20, MOST_NODES = 1 << 20 };
 
@@ -132,13 +133,17 @@ static json_t *leaf_to_json(const rf_inference_graph *g, rf_value v, const char 
     return NULL;
 }
 
-static json_t *node_to_json(const rf_inference_graph *g, const rf_node_info *node, const uint32_t *number)
+static json_t *node_to_json(const rf_inference_graph *g, const rf_node_info *node, const uint32_t *number,
+                            rf_result *status)
 {
+    rf_shape open = { 0 };
+    const bool opens = node->op == &rf_op_reshape;
+    if (opens && *status >= 0) *status = rf_inference_reshape(g, node, &open);
     json_t *in = json_array(), *out = json_array();
     int failed = 0;
     for (uint32_t i = 0; i < node->n_in; i++) failed |= json_array_append_new(in, json_integer(number[node->in[i]]));
     for (uint32_t i = 0; i < node->n_out; i++) failed |= json_array_append_new(out, desc_to_json(g, node->out[i]));
-    json_t *attributes = rf_attributes_to_json(node->op, node->attr);
+    json_t *attributes = rf_attributes_to_json(node->op, opens ? &open : node->attr);
     json_t *object =
         json_pack("{s:s, s:o, s:o, s:o}", "op", node->op->name, "in", in, "attributes", attributes, "out", out);
     if (!failed || !object) return object;
@@ -146,7 +151,7 @@ static json_t *node_to_json(const rf_inference_graph *g, const rf_node_info *nod
     return NULL;
 }
 
-static json_t *graph_to_json(const rf_inference_graph *g, char *const *tensors, uint32_t *number)
+static json_t *graph_to_json(const rf_inference_graph *g, char *const *tensors, uint32_t *number, rf_result *status)
 {
     json_t *leaves = json_array(), *nodes = json_array(), *outputs = json_array();
     uint32_t count = 0;
@@ -159,7 +164,7 @@ static json_t *graph_to_json(const rf_inference_graph *g, char *const *tensors, 
     for (rf_node n = 0; n < g->graph->nodes.count; n++) {
         const rf_node_info *node = &g->graph->nodes.items[n];
         for (uint32_t i = 0; i < node->n_out; i++) number[node->out[i]] = count++;
-        failed |= json_array_append_new(nodes, node_to_json(g, node, number));
+        failed |= json_array_append_new(nodes, node_to_json(g, node, number, status));
     }
     for (uint32_t i = 0; i < g->num_outputs; i++)
         failed |= json_array_append_new(
@@ -176,8 +181,11 @@ rf_result rf_inference_graph_to_text(const rf_inference_graph *g, char *const *t
     *text = NULL;
     uint32_t *number = RF_NEW_ARRAY(uint32_t, g->graph->values.count);
     if (!number) return RF_ERROR_OUT_OF_HOST_MEMORY;
-    const rf_result r = rf_json_text(graph_to_json(g, tensors, number), text);
+    rf_result r = RF_OK;
+    json_t *root = graph_to_json(g, tensors, number, &r);
     rf_free(number);
+    if (r >= 0) return rf_json_text(root, text);
+    json_decref(root);
     return r;
 }
 
@@ -194,6 +202,7 @@ typedef struct reader {
         rf_shape *items;
         uint32_t count, capacity;
     } shapes; /* as the text has them, -1 where they are open */
+    rf_shape inputs[RF_MAX_COMPONENTS];
 } reader;
 
 static rf_result read_member(const json_t *object, const char *name, const char **out)
@@ -244,10 +253,15 @@ static rf_result read_input(reader *r, const json_t *object, const rf_tensor_des
     RF_TRY(read_member(object, "name", &name));
     if (g->num_inputs == RF_MAX_COMPONENTS)
         return RF_FAIL(RF_ERROR_UNSUPPORTED, "more than %d inputs", RF_MAX_COMPONENTS);
-    bool open = shape.rank > 0 && shape.dim[0] == -1;
-    for (int32_t i = 1; i < shape.rank; i++) open = open && shape.dim[i] > 0;
-    if (!open) return RF_FAIL(RF_ERROR_CORRUPT_DATA, "the batch, and only that, is not -1 in the shape of an input");
-    RF_TRY(rf_graph_input(g->graph, g->num_inputs, *desc, out));
+    bool batched = shape.rank > 0 && shape.dim[0] == -1;
+    for (int32_t i = 1; i < shape.rank; i++) batched = batched && shape.dim[i] != 0;
+    if (!batched)
+        return RF_FAIL(RF_ERROR_CORRUPT_DATA, "the shape of an input does not begin with -1, the batch, or has a 0");
+    rf_tensor_desc filled = { desc->dtype, rf_shape_filled(shape, RF_OPEN_SIZE) };
+    filled.shape.dim[0] = RF_INFERENCE_BATCH;
+    if (rf_shape_count(filled.shape) < 0) return RF_FAIL(RF_ERROR_CORRUPT_DATA, "the shape is too large");
+    RF_TRY(rf_graph_input(g->graph, g->num_inputs, filled, out));
+    r->inputs[g->num_inputs] = shape;
     g->input_names[g->num_inputs] = rf_arena_strdup(&g->graph->arena, name);
     if (!g->input_names[g->num_inputs]) return RF_ERROR_OUT_OF_HOST_MEMORY;
     g->inputs[g->num_inputs++] = *out;
@@ -408,7 +422,8 @@ static rf_result read_graph(reader *r, const json_t *root)
     RF_TRY(read_list(r, root, "leaves", MOST_LEAVES, read_leaf));
     RF_TRY(read_list(r, root, "nodes", MOST_NODES, read_node));
     RF_TRY(read_outputs(r, json_object_get(root, "outputs")));
-    const rf_result finished = rf_inference_graph_finish(r->out, true);
+    rf_result finished = rf_inference_graph_finish(r->out, true);
+    if (finished >= 0) finished = rf_inference_graph_open(r->out, r->inputs);
     if (finished < 0 && finished != RF_ERROR_OUT_OF_HOST_MEMORY)
         return RF_FAIL(RF_ERROR_CORRUPT_DATA, "%s", rf_error_message());
     RF_TRY(finished);

@@ -173,6 +173,33 @@ static rf_result up_sampling2d_from_json(const json_t *object, const char *name,
     return rf_layer_upsample2d(factor, (rf_interpolation)interpolation, out);
 }
 
+/* ---- tokens ---- */
+
+static rf_result token_positions_to_json(const rf_layer *layer, json_t *object)
+{
+    return rf_json_set(object, "padding", json_integer(layer->u.value));
+}
+
+static rf_result token_positions_from_json(const json_t *object, const char *name, rf_layer **out)
+{
+    (void)name;
+    int32_t padding = 0;
+    RF_TRY(rf_json_i32(object, "padding", &padding));
+    return rf_layer_token_positions(padding, out);
+}
+
+static rf_result class_token_to_json(const rf_layer *layer, json_t *object)
+{
+    return rf_json_set(object, "initializer", rf_initializer_to_json(&layer->u.position.initializer));
+}
+
+static rf_result class_token_from_json(const json_t *object, const char *name, rf_layer **out)
+{
+    rf_initializer initializer = { .kind = RF_INIT_ZEROS };
+    RF_TRY(rf_initializer_from_json(object, "initializer", &initializer));
+    return rf_layer_class_token(&initializer, name, out);
+}
+
 const rf_layer_describer rf_window_describers[] = {
     { .kind = "conv1d", .to_json = conv1d_to_json, .from_json = conv1d_from_json },
     { .kind = "depthwise_conv2d", .to_json = depthwise_to_json, .from_json = depthwise_from_json },
@@ -184,6 +211,8 @@ const rf_layer_describer rf_window_describers[] = {
     { .kind = "global_max_pooling2d", .create = rf_layer_global_max_pool2d },
     { .kind = "zero_padding1d", .to_json = zero_padding1d_to_json, .from_json = zero_padding1d_from_json },
     { .kind = "zero_padding2d", .to_json = zero_padding2d_to_json, .from_json = zero_padding2d_from_json },
+    { .kind = "token_positions", .to_json = token_positions_to_json, .from_json = token_positions_from_json },
+    { .kind = "class_token", .to_json = class_token_to_json, .from_json = class_token_from_json },
     { .kind = "up_sampling2d", .to_json = up_sampling2d_to_json, .from_json = up_sampling2d_from_json },
     { .kind = NULL },
 };

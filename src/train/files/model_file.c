@@ -58,6 +58,11 @@ static rf_result check_compiled(const rf_compiled *c)
 rf_result rf_model_save(rf_model *model, const char *path, const rf_save_params *params)
 {
     RF_TRY(check_save(model, path, params, "rf_model_save"));
+    if (model->adapted)
+        return RF_FAIL(
+            RF_ERROR_UNSUPPORTED,
+            "rf_model_save: the model has adapters, which such a file cannot hold; rf_lora_save() writes them, "
+            "and rf_lora_merge() with rf_lora_detach() makes them part of the weights");
     RF_TRY(rf_model_check_describable(model, "rf_model_save"));
     if (model->compiled) RF_TRY(check_compiled(model->compiled));
     rf_checkpoint *c;

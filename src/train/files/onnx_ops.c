@@ -369,37 +369,14 @@ static rf_result add_upsample(rf_onnx *o, const rf_node_info *node)
 
 /* ---- shape ---- */
 
-/* Sizes that are left open: 0 takes that of the operand there, and -1, once, follows from all others. */
-static rf_result open_sizes(const rf_onnx *o, const rf_node_info *node, rf_shape *to)
-{
-    const rf_graph *graph = o->source->graph;
-    const rf_shape x = rf_onnx_shape(o, node->in[0]), own = rf_graph_desc(graph, node->in[0])->shape;
-    const rf_shape *other = o->source->other->nodes.items[node - graph->nodes.items].attr;
-    bool follows = false;
-    char text[96];
-    for (int32_t i = 0; i < to->rank; i++) follows = follows || to->dim[i] < 0;
-    for (int32_t i = 0; i < to->rank; i++) {
-        if (to->dim[i] == other->dim[i]) continue;
-        if (i < x.rank && x.dim[i] < 0 && own.dim[i] == to->dim[i]) {
-            to->dim[i] = 0;
-        } else if (!follows) {
-            to->dim[i] = -1;
-            follows = true;
-        } else {
-            return RF_FAIL(RF_ERROR_UNSUPPORTED,
-                           "reshape of %s has an open size that follows from no other, which ONNX cannot express",
-                           rf_shape_format(x, text, sizeof(text)));
-        }
-    }
-    return RF_OK;
-}
-
 static rf_result add_reshape(rf_onnx *o, const rf_node_info *node)
 {
-    rf_shape to = *(const rf_shape *)node->attr;
-    for (int32_t i = 0; i < to.rank; i++)
+    rf_shape to;
+    RF_TRY(rf_inference_reshape(o->source, node, &to));
+    for (int32_t i = 0; i < to.rank; i++) {
         if (to.dim[i] == 0) return RF_FAIL(RF_ERROR_UNSUPPORTED, "reshape to no elements cannot be expressed in ONNX");
-    if (o->source->other) RF_TRY(open_sizes(o, node, &to));
+        if (to.dim[i] == RF_RESHAPE_KEEP) to.dim[i] = 0; /* ONNX's word for it */
+    }
     char *x = rf_onnx_get(o, node->in[0]);
     set_result(o, node, OP2("Reshape", x, rf_onnx_list(o, to.dim, to.rank)), false);
     return RF_OK;

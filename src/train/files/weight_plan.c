@@ -159,9 +159,9 @@ static bool tensor_fits(const rf_weight_choice *choice, rf_shape wanted)
 
 static float number_at(const rf_archive_entry *tensor, const void *data, uint64_t index)
 {
-    if (tensor->dtype == RF_F32) return ((const float *)data)[index];
-    const uint16_t bits = ((const uint16_t *)data)[index];
-    return tensor->dtype == RF_F16 ? rf_f16_to_f32(bits) : rf_bf16_to_f32(bits);
+    float number;
+    rf_floats_widen(&number, (const char *)data + index * rf_dtype_size(tensor->dtype), tensor->dtype, 1);
+    return number;
 }
 
 void rf_weight_convert(const rf_weight_choice *choice, const void *data, float *out)

@@ -6,7 +6,7 @@
 #include "base/memory.h"
 #include "base/params.h"
 #include "trace/trace.h"
-#include "train/layers/layer.h"
+#include "train/layers/product.h"
 #include "train/layers/rotary.h"
 
 /* Projections of the query, of what is attended to, and of the result. */
@@ -69,12 +69,20 @@ static rf_result check_inputs(const rf_layer *layer, const rf_tensor_desc *in, u
     return RF_OK;
 }
 
+/* Rows of a projection's kernel as a matrix. */
+static int64_t rows_of(int projection, rf_shape kernel)
+{
+    return projection == OUTPUT ? kernel.dim[0] * kernel.dim[1] : kernel.dim[0];
+}
+
 static rf_result add_projection(rf_layer *layer, rf_strategy *strategy, int projection, rf_shape kernel, rf_shape bias)
 {
     char *names[2] = { rf_asprintf("%s/kernel", projections[projection]),
                        rf_asprintf("%s/bias", projections[projection]) };
     rf_result r = names[0] && names[1] ? RF_OK : RF_ERROR_OUT_OF_HOST_MEMORY;
-    if (r >= 0) r = rf_layer_add_variable(layer, strategy, names[0], kernel, layer->u.attention.kernel_initializer);
+    const rf_weight_matrix matrix = { .rows = rows_of(projection, kernel) };
+    if (r >= 0)
+        r = rf_layer_add_weight(layer, strategy, names[0], kernel, layer->u.attention.kernel_initializer, matrix);
     if (r >= 0 && has_bias(layer, projection))
         r = rf_layer_add_variable(layer, strategy, names[1], bias, (rf_initializer){ .kind = RF_INIT_ZEROS });
     rf_free(names[0]);
@@ -111,15 +119,24 @@ static rf_tensor add_bias(rf_trace *t, const rf_layer *layer, int projection, rf
     return rf_bias_add(t, x, rf_reshape(t, bias, RF_SHAPE(-1)));
 }
 
+/* x [n, s, features] by the kernel as a matrix, with its bias. */
+static rf_tensor projection_multiply(rf_trace *t, const rf_layer *layer, int projection, rf_tensor x, rf_mode mode)
+{
+    rf_variable *kernel = variable_of(layer, projection, false);
+    const rf_shape is = rf_variable_shape(kernel);
+    const int64_t rows = rows_of(projection, is);
+    const rf_product product = { .kind = RF_PRODUCT_DENSE,
+                                 .weight = kernel,
+                                 .shape = RF_SHAPE(rows, rf_shape_count(is) / rows) };
+    return add_bias(t, layer, projection, rf_layer_product(t, layer, &product, x, mode));
+}
+
 /* x [n, s, features] -> [n, heads, s, width]. */
-static rf_tensor projection_apply(rf_trace *t, const rf_layer *layer, int projection, rf_tensor x)
+static rf_tensor projection_apply(rf_trace *t, const rf_layer *layer, int projection, rf_tensor x, rf_mode mode)
 {
     static const int32_t heads_first[] = { 0, 2, 1, 3 };
     const int64_t heads = heads_of(layer, projection), width = width_of(layer, projection);
-    const rf_shape shape = rf_tensor_shape(t, x);
-    const rf_tensor kernel = rf_layer_weight(t, layer, variable_of(layer, projection, false));
-    const rf_tensor flat = rf_reshape(t, kernel, RF_SHAPE(shape.dim[2], heads * width));
-    const rf_tensor y = add_bias(t, layer, projection, rf_matmul(t, x, flat, RF_TRANSPOSE_NONE));
+    const rf_tensor y = projection_multiply(t, layer, projection, x, mode);
     const rf_size sizes[4] = { rf_size_of(x, 0, 1), rf_size_of(x, 1, 1), rf_size_fixed(heads), rf_size_fixed(width) };
     rf_tensor heads_apart = rf_regroup(t, y, sizes, 4);
     if (layer->u.attention.norm_epsilon != 0.0f && projection <= KEY)
@@ -228,17 +245,19 @@ static bool find_operands(rf_trace *t, const rf_layer *layer, const rf_layer_app
                           rf_tensor pair[2])
 {
     const int64_t steps = rf_tensor_shape(t, p->in[0]).dim[1];
-    const int64_t keys = rf_tensor_shape(t, p->in[source_of(KEY, p->num_in)]).dim[1];
+    const rf_tensor keys_in = p->in[source_of(KEY, p->num_in)], values_in = p->in[source_of(VALUE, p->num_in)];
+    const int64_t keys = rf_tensor_shape(t, keys_in).dim[1];
     const bool cached = p->cache[0].id != 0;
     const int64_t positions = cached ? check_cache(t, layer, p) : 0;
     rf_tensor rows = RF_NO_TENSOR;
     if (cached && positions == 0) return false;
     if (cached) rows = rf_position_rows(t, p->start_index, steps, "rf_layer_apply: start_index");
     if (cached && rows.id == 0) return false;
-    *query = rotary_apply(t, layer, projection_apply(t, layer, QUERY, p->in[0]), rows, cached ? positions : steps);
-    pair[0] = rotary_apply(t, layer, projection_apply(t, layer, KEY, p->in[source_of(KEY, p->num_in)]), rows,
-                           cached ? positions : keys);
-    pair[1] = projection_apply(t, layer, VALUE, p->in[source_of(VALUE, p->num_in)]);
+    *query =
+        rotary_apply(t, layer, projection_apply(t, layer, QUERY, p->in[0], p->mode), rows, cached ? positions : steps);
+    pair[0] =
+        rotary_apply(t, layer, projection_apply(t, layer, KEY, keys_in, p->mode), rows, cached ? positions : keys);
+    pair[1] = projection_apply(t, layer, VALUE, values_in, p->mode);
     if (cached) *query = rf_cast(t, *query, RF_F32); /* as the cache */
     for (int i = 0; cached && i < 2; i++)
         pair[i] = rf_slice_update(t, p->cache[i], rf_cast(t, pair[i], RF_F32), p->start_index, 2);
@@ -264,9 +283,7 @@ static void attention_apply(rf_trace *t, const rf_layer *layer, const rf_layer_a
     const int64_t width = (int64_t)layer->u.attention.num_heads * layer->u.attention.value_dim;
     const rf_size sizes[3] = { rf_size_of(p->in[0], 0, 1), rf_size_of(p->in[0], 1, 1), rf_size_fixed(width) };
     const rf_tensor joined = rf_regroup(t, rf_transpose(t, y, steps_first), sizes, 3);
-    const rf_tensor kernel = rf_layer_weight(t, layer, variable_of(layer, OUTPUT, false));
-    const rf_tensor flat = rf_reshape(t, kernel, RF_SHAPE(width, -1));
-    out[0] = add_bias(t, layer, OUTPUT, rf_matmul(t, joined, flat, RF_TRANSPOSE_NONE));
+    out[0] = projection_multiply(t, layer, OUTPUT, joined, p->mode);
     for (uint32_t i = 1; i < num_out; i++) out[i] = pair[i - 1];
 }
 

@@ -3,7 +3,7 @@
 #include "base/error.h"
 #include "base/params.h"
 #include "trace/trace.h"
-#include "train/layers/layer.h"
+#include "train/layers/product.h"
 
 static rf_result dense_build(rf_layer *layer, rf_strategy *strategy, rf_dtype dtype, rf_shape input)
 {
@@ -22,7 +22,8 @@ static rf_result dense_build(rf_layer *layer, rf_strategy *strategy, rf_dtype dt
     }
     const int64_t units = layer->u.dense.units;
     const rf_affine *affine = &layer->u.dense.affine;
-    RF_TRY(rf_layer_add_variable(layer, strategy, "kernel", RF_SHAPE(features, units), affine->kernel_initializer));
+    RF_TRY(rf_layer_add_weight(layer, strategy, "kernel", RF_SHAPE(features, units), affine->kernel_initializer,
+                               (rf_weight_matrix){ .rows = features }));
     if (affine->use_bias) {
         RF_TRY(rf_layer_add_variable(layer, strategy, "bias", RF_SHAPE(units), affine->bias_initializer));
     }
@@ -31,9 +32,8 @@ static rf_result dense_build(rf_layer *layer, rf_strategy *strategy, rf_dtype dt
 
 static rf_tensor dense_call(rf_trace *t, const rf_layer *layer, rf_tensor x, rf_mode mode)
 {
-    (void)mode;
-    const rf_tensor kernel = rf_layer_weight(t, layer, layer->variables[0]);
-    return rf_affine_finish(t, layer, &layer->u.dense.affine, rf_matmul(t, x, kernel, RF_TRANSPOSE_NONE));
+    const rf_tensor y = rf_layer_plain_product(t, layer, RF_PRODUCT_DENSE, layer->variables[0], x, mode);
+    return rf_affine_finish(t, layer, &layer->u.dense.affine, y);
 }
 
 static const rf_layer_kind dense_kind = {

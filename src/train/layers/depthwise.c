@@ -3,7 +3,7 @@
 #include "base/error.h"
 #include "base/params.h"
 #include "trace/trace.h"
-#include "train/layers/layer.h"
+#include "train/layers/product.h"
 
 /* The input fits the layer, and its channels the variables. */
 static rf_result check_channels(const rf_layer *layer, rf_dtype dtype, rf_shape input)
@@ -65,27 +65,26 @@ static rf_result separable_build(rf_layer *layer, rf_strategy *strategy, rf_dtyp
 }
 
 /* Each channel is a group: its kernels are neighbours in [kh, kw, 1, channels * multiplier]. */
-static rf_tensor convolve_channels(rf_trace *t, const rf_layer *layer, rf_tensor x)
+static rf_tensor convolve_channels(rf_trace *t, const rf_layer *layer, rf_tensor x, rf_mode mode)
 {
     const rf_shape s = rf_variable_shape(layer->variables[0]);
-    rf_conv2d_params conv = layer->u.depthwise.conv;
-    conv.groups = (int32_t)s.dim[2];
-    const rf_tensor kernel = rf_reshape(t, rf_layer_weight(t, layer, layer->variables[0]),
-                                        RF_SHAPE(s.dim[0], s.dim[1], 1, s.dim[2] * s.dim[3]));
-    return rf_conv2d(t, x, kernel, &conv);
+    rf_product product = { .kind = RF_PRODUCT_CONV,
+                           .weight = layer->variables[0],
+                           .shape = RF_SHAPE(s.dim[0], s.dim[1], 1, s.dim[2] * s.dim[3]),
+                           .conv = layer->u.depthwise.conv };
+    product.conv.groups = (int32_t)s.dim[2];
+    return rf_layer_product(t, layer, &product, x, mode);
 }
 
 static rf_tensor depthwise_call(rf_trace *t, const rf_layer *layer, rf_tensor x, rf_mode mode)
 {
-    (void)mode;
-    return rf_affine_finish(t, layer, &layer->u.depthwise.affine, convolve_channels(t, layer, x));
+    return rf_affine_finish(t, layer, &layer->u.depthwise.affine, convolve_channels(t, layer, x, mode));
 }
 
 static rf_tensor separable_call(rf_trace *t, const rf_layer *layer, rf_tensor x, rf_mode mode)
 {
-    (void)mode;
-    const rf_tensor channels = convolve_channels(t, layer, x);
-    const rf_tensor mixed = rf_conv2d(t, channels, rf_layer_weight(t, layer, layer->variables[1]), NULL);
+    const rf_tensor channels = convolve_channels(t, layer, x, mode);
+    const rf_tensor mixed = rf_layer_plain_product(t, layer, RF_PRODUCT_CONV, layer->variables[1], channels, mode);
     return rf_affine_finish(t, layer, &layer->u.depthwise.affine, mixed);
 }
 

@@ -5,7 +5,7 @@
 #include "base/error.h"
 #include "base/params.h"
 #include "trace/trace.h"
-#include "train/layers/layer.h"
+#include "train/layers/product.h"
 
 static rf_result embedding_build(rf_layer *layer, rf_strategy *strategy, rf_dtype dtype, rf_shape input)
 {
@@ -13,23 +13,14 @@ static rf_result embedding_build(rf_layer *layer, rf_strategy *strategy, rf_dtyp
     RF_REQUIRE(dtype == RF_I32, "layer '%s' takes i32 indices, got %s %s; cast them first", layer->name,
                rf_dtype_name(dtype), rf_shape_format(input, text, sizeof(text)));
     if (layer->built) return RF_OK;
-    return rf_layer_add_variable(layer, strategy, "embeddings",
-                                 RF_SHAPE(layer->u.embedding.input_dim, layer->u.embedding.output_dim),
-                                 layer->u.embedding.initializer);
+    const rf_weight_matrix table = { layer->u.embedding.input_dim, .table = true };
+    return rf_layer_add_weight(layer, strategy, "embeddings", RF_SHAPE(table.rows, layer->u.embedding.output_dim),
+                               layer->u.embedding.initializer, table);
 }
 
 static rf_tensor embedding_call(rf_trace *t, const rf_layer *layer, rf_tensor x, rf_mode mode)
 {
-    const rf_tensor table = rf_variable_tensor(t, layer->variables[0]);
-    const rf_dtype type = rf_layer_type(t, layer);
-    rf_value from, numbers, rows = 0;
-    (void)mode;
-    if (!rf_dtype_is_narrow(type)) return rf_gather(t, table, x, 0);
-    /* Rows are rounded as they are taken; the table needs no copy in 16 bits. */
-    if (!rf_operand(t, table, "embedding: table", &from) || !rf_operand(t, x, "embedding: indices", &numbers))
-        return RF_NO_TENSOR;
-    const rf_result r = rf_emit_gather_rows(rf_trace_graph(t), from, numbers, type, &rows);
-    return rf_trace_emit(t, r, rows);
+    return rf_layer_plain_product(t, layer, RF_PRODUCT_LOOKUP, layer->variables[0], x, mode);
 }
 
 static const rf_layer_kind embedding_kind = { .base_name = "embedding",
@@ -90,9 +81,7 @@ static rf_result head_build(rf_layer *layer, rf_strategy *strategy, rf_dtype dty
 
 static rf_tensor head_call(rf_trace *t, const rf_layer *layer, rf_tensor x, rf_mode mode)
 {
-    (void)mode;
-    const rf_tensor table = rf_layer_weight(t, layer, table_of(layer)->variables[0]);
-    const rf_tensor y = rf_matmul(t, x, table, RF_TRANSPOSE_B);
+    const rf_tensor y = rf_layer_plain_product(t, layer, RF_PRODUCT_HEAD, table_of(layer)->variables[0], x, mode);
     return layer->u.embedding_head.use_bias ? rf_bias_add(t, y, rf_variable_tensor(t, layer->variables[0])) : y;
 }
 

@@ -3,7 +3,7 @@
 #include "base/error.h"
 #include "base/params.h"
 #include "trace/trace.h"
-#include "train/layers/layer.h"
+#include "train/layers/product.h"
 
 static rf_result check_image(const rf_layer *layer, rf_dtype dtype, rf_shape input)
 {
@@ -59,19 +59,23 @@ static rf_result conv2d_transpose_build(rf_layer *layer, rf_strategy *strategy, 
     return add_variables(layer, strategy, RF_SHAPE(size[0], size[1], layer->u.conv2d.filters / groups, channels));
 }
 
+static rf_tensor image_convolve(rf_trace *t, const rf_layer *layer, rf_product_kind kind, rf_tensor x, rf_mode mode)
+{
+    rf_variable *kernel = layer->variables[0];
+    const rf_product product = {
+        .kind = kind, .weight = kernel, .shape = rf_variable_shape(kernel), .conv = layer->u.conv2d.conv
+    };
+    return rf_affine_finish(t, layer, &layer->u.conv2d.affine, rf_layer_product(t, layer, &product, x, mode));
+}
+
 static rf_tensor conv2d_call(rf_trace *t, const rf_layer *layer, rf_tensor x, rf_mode mode)
 {
-    (void)mode;
-    const rf_tensor kernel = rf_layer_weight(t, layer, layer->variables[0]);
-    return rf_affine_finish(t, layer, &layer->u.conv2d.affine, rf_conv2d(t, x, kernel, &layer->u.conv2d.conv));
+    return image_convolve(t, layer, RF_PRODUCT_CONV, x, mode);
 }
 
 static rf_tensor conv2d_transpose_call(rf_trace *t, const rf_layer *layer, rf_tensor x, rf_mode mode)
 {
-    (void)mode;
-    const rf_tensor kernel = rf_layer_weight(t, layer, layer->variables[0]);
-    return rf_affine_finish(t, layer, &layer->u.conv2d.affine,
-                            rf_conv2d_transpose(t, x, kernel, &layer->u.conv2d.conv));
+    return image_convolve(t, layer, RF_PRODUCT_CONV_TRANSPOSE, x, mode);
 }
 
 static const rf_layer_kind conv2d_kind = {

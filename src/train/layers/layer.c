@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "train/layers/layer.h"
+#include "train/layers/product.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -14,7 +14,8 @@ rf_result rf_layer_new(const rf_layer_kind *kind, const char *name, rf_layer **o
     rf_layer *layer = RF_NEW(rf_layer);
     if (!layer) return RF_ERROR_OUT_OF_HOST_MEMORY;
     layer->kind = kind;
-    if (name && !(layer->name = rf_strdup(name))) {
+    layer->sites = RF_NEW(rf_product_sites);
+    if (!layer->sites || (name && !(layer->name = rf_strdup(name)))) {
         rf_layer_free(layer);
         return RF_ERROR_OUT_OF_HOST_MEMORY;
     }
@@ -26,8 +27,10 @@ void rf_layer_drop_variables(rf_layer *layer)
 {
     for (uint32_t i = 0; i < layer->num_variables; i++) rf_variable_destroy(&layer->variables[i]);
     layer->num_variables = 0;
+    if (layer->sites) layer->sites->count = 0;
     for (rf_layer *inner = layer->inner; inner; inner = inner->inner) {
         inner->num_variables = 0;
+        inner->sites->count = 0;
         inner->built = false;
     }
 }
@@ -38,6 +41,8 @@ void rf_layer_free(rf_layer *layer)
     rf_layer_drop_variables(layer);
     rf_layer_free(layer->inner);
     if (layer->kind->destroy) layer->kind->destroy(layer);
+    if (layer->sites) rf_free(layer->sites->items);
+    rf_free(layer->sites);
     rf_free(layer->name);
     rf_free(layer);
 }
@@ -77,18 +82,33 @@ void rf_layer_destroy(rf_layer **layer)
     *layer = NULL;
 }
 
-static rf_result add_variable(rf_layer *layer, rf_strategy *strategy, const char *suffix, rf_variable_params params)
+static rf_result add_weight(rf_layer *layer, rf_strategy *strategy, const char *suffix, rf_variable_params params,
+                            rf_weight_matrix matrix)
 {
     RF_REQUIRE(layer->num_variables < RF_MAX_LAYER_VARIABLES, "layer '%s' has more than %d variables", layer->name,
                RF_MAX_LAYER_VARIABLES);
     char *name = rf_asprintf("%s/%s", layer->name, suffix);
     if (!name) return RF_ERROR_OUT_OF_HOST_MEMORY;
     params.name = name;
-    const rf_result r = rf_variable_create(strategy, &params, &layer->variables[layer->num_variables]);
+    const rf_result r = rf_variable_create_weight(strategy, &params, matrix, &layer->variables[layer->num_variables]);
     rf_free(name);
     if (r < 0) return r;
     layer->num_variables++;
     return RF_OK;
+}
+
+static rf_result add_variable(rf_layer *layer, rf_strategy *strategy, const char *suffix, rf_variable_params params)
+{
+    return add_weight(layer, strategy, suffix, params, (rf_weight_matrix){ 0 });
+}
+
+rf_result rf_layer_add_weight(rf_layer *layer, rf_strategy *strategy, const char *suffix, rf_shape shape,
+                              rf_initializer initializer, rf_weight_matrix matrix)
+{
+    const rf_regularizer penalty = layer->regularizers[layer->num_variables];
+    if (penalty.l1 != 0.0f || penalty.l2 != 0.0f) matrix.rows = 0; /* which is for weights that are trained */
+    return add_weight(layer, strategy, suffix, (rf_variable_params){ .shape = shape, .initializer = initializer },
+                      matrix);
 }
 
 rf_result rf_layer_add_variable(rf_layer *layer, rf_strategy *strategy, const char *suffix, rf_shape shape,

@@ -6,7 +6,7 @@
 
 #include <ringfire/model.h>
 
-#include "graph/op.h"
+#include "replica/strategy.h"
 
 typedef struct rf_layer_kind {
     const char *base_name; /* automatic names: "conv2d", "conv2d_1", ... */
@@ -64,6 +64,7 @@ struct rf_layer {
     rf_variable *variables[RF_MAX_LAYER_VARIABLES]; /* kernel, bias; gamma, beta, moving averages */
     uint32_t num_variables;
     rf_regularizer regularizers[RF_MAX_LAYER_VARIABLES]; /* of each */
+    struct rf_product_sites *sites;                      /* products that it makes (product.h); owned */
     rf_layer *inner; /* that it applies to steps, or NULL. Owned, but for its variables, which are this one's */
     union {
         struct {
@@ -141,7 +142,7 @@ struct rf_layer {
             uint64_t seed;
         } noise;
         int32_t axis;  /* of concatenate */
-        int32_t value; /* of not_equal */
+        int32_t value; /* of not_equal, token_positions */
         int32_t step;  /* of select_step */
         struct {
             rf_rnn_kind kind;
@@ -202,6 +203,9 @@ void rf_layer_free(rf_layer *layer);
 /* Creates "<layer>/<suffix>" as the layer's next variable. */
 rf_result rf_layer_add_variable(rf_layer *layer, rf_strategy *strategy, const char *suffix, rf_shape shape,
                                 rf_initializer initializer);
+/* The same for a weight that products take as such a matrix. */
+rf_result rf_layer_add_weight(rf_layer *layer, rf_strategy *strategy, const char *suffix, rf_shape shape,
+                              rf_initializer initializer, rf_weight_matrix matrix);
 /* The same for one that no optimizer updates. */
 rf_result rf_layer_add_state(rf_layer *layer, rf_strategy *strategy, const char *suffix, rf_shape shape,
                              rf_initializer initializer);

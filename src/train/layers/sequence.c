@@ -3,7 +3,7 @@
 #include "base/error.h"
 #include "base/params.h"
 #include "trace/trace.h"
-#include "train/layers/layer.h"
+#include "train/layers/product.h"
 
 static int32_t or_one(int32_t value)
 {
@@ -52,7 +52,6 @@ static rf_result conv1d_build(rf_layer *layer, rf_strategy *strategy, rf_dtype d
 
 static rf_tensor conv1d_call(rf_trace *t, const rf_layer *layer, rf_tensor x, rf_mode mode)
 {
-    (void)mode;
     rf_conv2d_params conv = { .padding = layer->u.conv1d.padding,
                               .stride = { 1, layer->u.conv1d.stride },
                               .dilation = { 1, layer->u.conv1d.dilation },
@@ -62,10 +61,12 @@ static rf_tensor conv1d_call(rf_trace *t, const rf_layer *layer, rf_tensor x, rf
         conv.explicit_padding[2] = layer->u.conv1d.dilation * (layer->u.conv1d.kernel_size - 1);
     }
     const rf_shape shape = rf_variable_shape(layer->variables[0]);
-    const rf_tensor kernel = rf_reshape(t, rf_layer_weight(t, layer, layer->variables[0]),
-                                        RF_SHAPE(1, shape.dim[0], shape.dim[1], shape.dim[2]));
+    const rf_product product = { .kind = RF_PRODUCT_CONV,
+                                 .weight = layer->variables[0],
+                                 .shape = RF_SHAPE(1, shape.dim[0], shape.dim[1], shape.dim[2]),
+                                 .conv = conv };
     /* Bias and activation come before the reshape, so that they are part of the convolution. */
-    const rf_tensor y = rf_conv2d(t, make_rows(t, x), kernel, &conv);
+    const rf_tensor y = rf_layer_product(t, layer, &product, make_rows(t, x), mode);
     return drop_rows(t, rf_affine_finish(t, layer, &layer->u.conv1d.affine, y));
 }
 

@@ -9,6 +9,7 @@ static rf_result append_model(const rf_tracked *t, rf_item_list *list)
     RF_REQUIRE(model->built, "checkpoint: '%s' has no variables yet; call rf_model_build() first", t->name);
     for (uint32_t i = 0; i < model->tracked.count; i++) {
         const rf_model_variable *v = &model->tracked.items[i];
+        if (!rf_model_keeps(model, v)) continue;
         RF_TRY(rf_item_append_variable(list, rf_asprintf("%s/%s", t->name, v->name), t, v->variable));
     }
     return RF_OK;
@@ -27,9 +28,13 @@ static void release_model(rf_tracked *t)
 static rf_variable *get_variable(const rf_tracked *t, uint32_t index, const char **name)
 {
     const rf_model *model = t->object;
-    if (index >= model->tracked.count) return NULL;
-    *name = model->tracked.items[index].name;
-    return model->tracked.items[index].variable;
+    for (uint32_t i = 0; i < model->tracked.count; i++) {
+        const rf_model_variable *v = &model->tracked.items[i];
+        if (!rf_model_keeps(model, v) || index-- > 0) continue;
+        *name = v->name;
+        return v->variable;
+    }
+    return NULL;
 }
 
 rf_result rf_checkpoint_add_model(rf_checkpoint *checkpoint, const char *name, rf_model *model)

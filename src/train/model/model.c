@@ -177,11 +177,16 @@ rf_result rf_model_create_sequential(rf_strategy *strategy, rf_layer *const *lay
     return RF_OK;
 }
 
+void rf_model_forget_traces(rf_model *model)
+{
+    if (model->compiled) model->destroy_compiled(&model->compiled);
+    rf_function_destroy(&model->predict);
+    if (model->generator) model->destroy_generator(&model->generator);
+}
+
 static void free_training(rf_model *m)
 {
-    if (m->compiled) m->destroy_compiled(&m->compiled);
-    rf_function_destroy(&m->predict);
-    if (m->generator) m->destroy_generator(&m->generator);
+    rf_model_forget_traces(m);
     rf_optimizer *own = m->own_optimizer;
     rf_optimizer_destroy(&own); /* the program may have done so: rf_model_optimizer() gave it the handle */
     rf_optimizer_release(m->own_optimizer);

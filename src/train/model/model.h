@@ -12,10 +12,28 @@ typedef struct rf_compiled rf_compiled;       /* compile.h */
 typedef struct rf_layer_graph rf_layer_graph; /* layer_graph.h */
 typedef struct rf_generator rf_generator;     /* generate.c */
 
+typedef struct rf_lora_set rf_lora_set; /* lora.h */
+
+/* Where files of others have a weight of a model. */
+typedef struct rf_weight_place {
+    char *module;    /* the tensor's name without ".weight"; NULL: they have none. Free with rf_free */
+    uint32_t part;   /* of its outputs, from 1 on; 0: all of them */
+    bool transposed; /* it is [out, in] */
+    bool head;       /* it makes the model's outputs */
+} rf_weight_place;
+/* The names that they have: those of a model that was opened from such files. */
+typedef struct rf_weight_names {
+    rf_result (*find)(const void *user, const char *variable, rf_weight_place *out);
+    const void *user;
+    const char *origin; /* the path of the files */
+    const char *task;   /* PEFT's word for what the model does; NULL: none */
+} rf_weight_names;
+
 /* A variable that belongs to a model. */
 typedef struct rf_model_variable {
     rf_variable *variable; /* a reference */
     char *name;            /* the variable's, with a number where the model has another one of that name */
+    bool adapter;          /* of an adapter, which checkpoints hold without the frozen weights beside it */
 } rf_model_variable;
 
 struct rf_model {
@@ -55,6 +73,10 @@ struct rf_model {
     uint64_t passes; /* through the data of fit that were begun, whatever the data was */
     void *position;  /* where the latest fit stopped within such a pass (rf_iterator_save()); may be NULL */
     size_t position_size;
+    bool adapted;                                        /* has adapters */
+    rf_lora_set *lora;                                   /* them and what they need; NULL: nothing yet */
+    void (*destroy_lora)(rf_lora_set **lora);            /* set with it */
+    const rf_weight_names *weight_names;                 /* borrowed; NULL: only its own */
     rf_function *predict;                                /* made by the first rf_model_predict() */
     rf_generator *generator;                             /* made by rf_model_generate(); NULL: none */
     void (*destroy_generator)(rf_generator **generator); /* set with it */
@@ -111,6 +133,12 @@ const char *rf_model_format_elements(const rf_model *model, bool labels, char *t
 rf_result rf_model_track(rf_model *model, rf_variable *variable);
 /* Forgets what was tracked later. */
 void rf_model_untrack(rf_model *model, uint32_t num_tracked, uint32_t num_callees);
+/* Forgets one of them. */
+void rf_model_forget(rf_model *model, const rf_variable *variable);
+/* Whether a checkpoint holds it: of a model with adapters, these and what is trained alone. */
+bool rf_model_keeps(const rf_model *model, const rf_model_variable *variable);
+/* The model has other layers than in what was traced of it: predict traces it anew, and it has to be compiled. */
+void rf_model_forget_traces(rf_model *model);
 /* Within a call of the model by a trace: variables and models that are used become the model's, and those of all models
  * whose calls are under way. */
 typedef struct rf_model_call_scope {

@@ -43,7 +43,8 @@ rf_result rf_model_track(rf_model *model, rf_variable *variable)
     RF_TRY(RF_VEC_GROW(&model->others));
     char *name = make_name(model, variable);
     if (!name) return RF_ERROR_OUT_OF_HOST_MEMORY;
-    model->tracked.items[model->tracked.count++] = (rf_model_variable){ rf_variable_retain(variable), name };
+    model->tracked.items[model->tracked.count++] =
+        (rf_model_variable){ .variable = rf_variable_retain(variable), .name = name };
     model->trainable.count++;
     model->others.count++;
     return RF_OK;
@@ -59,6 +60,24 @@ void rf_model_untrack(rf_model *model, uint32_t num_tracked, uint32_t num_callee
         rf_free(last->name);
     }
     while (model->callees.count > num_callees) rf_model_release(model->callees.items[--model->callees.count]);
+}
+
+void rf_model_forget(rf_model *model, const rf_variable *variable)
+{
+    for (uint32_t i = 0; i < model->tracked.count; i++) {
+        rf_model_variable *items = model->tracked.items;
+        if (items[i].variable != variable) continue;
+        const rf_model_variable gone = items[i];
+        memmove(&items[i], &items[i + 1], (model->tracked.count - i - 1) * sizeof(*items));
+        items[model->tracked.count - 1] = gone;
+        rf_model_untrack(model, model->tracked.count - 1, model->callees.count);
+        return;
+    }
+}
+
+bool rf_model_keeps(const rf_model *model, const rf_model_variable *variable)
+{
+    return !model->adapted || variable->adapter || !variable->variable->frozen;
 }
 
 const char *rf_model_variable_name(const rf_model *model, const rf_variable *variable)
@@ -79,6 +98,7 @@ rf_model *rf_model_retain(rf_model *model)
 void rf_model_release(rf_model *m)
 {
     if (--m->references > 0) return;
+    if (m->lora) m->destroy_lora(&m->lora);
     rf_model_untrack(m, 0, 0);
     for (uint32_t i = 0; i < m->layers.count; i++) rf_layer_free(m->layers.items[i]);
     rf_free(m->layers.items);

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/half.h"
 #include "base/philox.h"
+#include "base/quantize.h"
 
 static void value_store(rf_dtype dtype, void *bytes, int64_t i, double value)
 {
@@ -31,7 +32,8 @@ static double independent_value(const rf_case_input *input, rf_rng *rng)
         return input->a + (double)rf_rng_below(rng, (uint64_t)(input->b - input->a));
     case RF_FILL_DISTINCT:
     case RF_FILL_PROBABILITY:
-    case RF_FILL_ZERO: break;
+    case RF_FILL_ZERO:
+    case RF_FILL_QUANTIZED: break;
     }
     return 0;
 }
@@ -78,10 +80,25 @@ static void fill_independent(const rf_case_input *input, rf_rng *rng, void *byte
         memcpy((char *)bytes + (size_t)at * size, bytes, (size_t)(count - at < PERIOD ? count - at : PERIOD) * size);
 }
 
-static rf_result input_fill(const rf_case_input *input, uint64_t key, void *bytes)
+static rf_result fill_quantized(const rf_quantized_attr *attr, rf_rng *rng, void *words)
+{
+    const rf_quantized_layout l =
+        rf_quantized_layout_make((rf_quantization)attr->kind, (uint64_t)attr->lines, (uint64_t)attr->length);
+    float *line = RF_NEW_ARRAY(float, l.length);
+    if (!line) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    for (uint64_t i = 0; i < l.lines; i++) {
+        for (uint64_t k = 0; k < l.length; k++) line[k] = (float)rf_rng_normal(rng);
+        (void)rf_quantize_lines(&l, i, 1, line, words);
+    }
+    rf_free(line);
+    return RF_OK;
+}
+
+static rf_result input_fill(const rf_case_input *input, const void *attr, uint64_t key, void *bytes)
 {
     const int64_t count = rf_shape_count(input->desc.shape);
     rf_rng rng = { .key = key };
+    if (input->fill == RF_FILL_QUANTIZED) return fill_quantized(attr, &rng, bytes);
     if (input->fill == RF_FILL_DISTINCT) return fill_distinct(input, &rng, bytes, count);
     if (input->fill == RF_FILL_PROBABILITY)
         fill_probability(input, &rng, bytes, count);
@@ -136,7 +153,7 @@ rf_result rf_case_data_make(const rf_op *op, const rf_op_case *c, uint64_t seed,
     for (uint32_t i = 0; i < c->n_in; i++) {
         data->in[i] = rf_aligned_calloc((size_t)rf_tensor_bytes(&data->call.in[i]) + 4);
         if (!data->in[i]) return RF_ERROR_OUT_OF_HOST_MEMORY;
-        RF_TRY(input_fill(&c->in[i], rf_hash64(key, i), data->in[i]));
+        RF_TRY(input_fill(&c->in[i], data->attr, rf_hash64(key, i), data->in[i]));
     }
     return make_outputs(data);
 }

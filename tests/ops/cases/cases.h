@@ -14,6 +14,7 @@ typedef enum rf_fill {
     RF_FILL_DISTINCT,    /* a random permutation of k * 0.01: no ties, for max and argmax with finite differences */
     RF_FILL_PROBABILITY, /* rows (last axis) positive with sum 1 */
     RF_FILL_ZERO,
+    RF_FILL_QUANTIZED, /* words of a matrix of N(0,1), as the case's attributes, of rf_quantized_attr, say */
 } rf_fill;
 typedef struct rf_case_input {
     rf_tensor_desc desc;

@@ -26,18 +26,17 @@ Padding2 = Union[str, Sequence[Any]]
 
 __all__ = [
     "Activation", "ActivationLike", "Add", "Average", "AveragePooling1D", "AveragePooling2D",
-    "AvgPool1D",
-    "AvgPool2D", "BatchNormalization", "Bidirectional", "Concatenate", "Conv1D", "Conv2D",
-    "Conv2DTranspose", "Dense", "DepthwiseConv2D", "Dropout", "Embedding", "EmbeddingHead",
-    "Flatten", "GRU", "GaussianDropout", "GaussianNoise", "GlobalAveragePooling1D",
+    "AvgPool1D", "AvgPool2D", "BatchNormalization", "Bidirectional", "ClassToken", "Concatenate",
+    "Conv1D", "Conv2D", "Conv2DTranspose", "Dense", "DepthwiseConv2D", "Dropout", "Embedding",
+    "EmbeddingHead", "Flatten", "GRU", "GaussianDropout", "GaussianNoise", "GlobalAveragePooling1D",
     "GlobalAveragePooling2D", "GlobalMaxPooling1D", "GlobalMaxPooling2D", "GroupNormalization",
     "Input", "InputLayer", "KerasTensor", "LSTM", "Lambda", "Layer", "LayerNormalization",
     "LeakyReLU", "MaxPool1D", "MaxPool2D", "MaxPooling1D", "MaxPooling2D", "Maximum", "Minimum",
     "MultiHeadAttention", "Multiply", "Normalization", "NotEqual", "PReLU", "PositionEmbedding",
     "RMSNormalization", "ReLU", "Rescaling", "Reshape", "RotaryScaling", "SelectStep",
     "SeparableConv2D", "SimpleRNN", "SinePositionEncoding", "Softmax", "SpatialDropout1D",
-    "SpatialDropout2D", "Subtract", "TimeDistributed", "UpSampling2D", "ZeroPadding1D",
-    "ZeroPadding2D",
+    "SpatialDropout2D", "Subtract", "TimeDistributed", "TokenPositions", "UpSampling2D",
+    "ZeroPadding1D", "ZeroPadding2D",
 ]
 
 
@@ -753,6 +752,26 @@ class PositionEmbedding(Layer):
 
     def __init__(self, sequence_length: int, initializer: InitializerLike = "glorot_uniform",
                  **options: Any) -> None:
+        super().__init__(**options)
+
+
+class TokenPositions(Layer):
+    """Places of tokens that are padded on either side, int32 [n, steps]: ``padding`` plus the
+    number of the token, from 1 on; padding itself gets ``padding``."""
+
+    _c = ("rf_layer_token_positions", ("padding",))
+    _dtype = "int32"
+
+    def __init__(self, padding: int = 0, **options: Any) -> None:
+        super().__init__(**options)
+
+
+class ClassToken(Layer):
+    """Puts a learned vector before each sequence: [n, t, d] -> [n, 1 + t, d]."""
+
+    _c = ("rf_layer_class_token", ("initializer", "name"))
+
+    def __init__(self, initializer: InitializerLike = "zeros", **options: Any) -> None:
         super().__init__(**options)
 
 

@@ -11,10 +11,11 @@ import numpy as np
 
 from .._arrays import array_in, array_out, as_dense, dtype as element_type, shape_in
 from .._lib import Handle, callback, check, create, ffi, lib, path_bytes, text
-from .._strategy import get_strategy
+from .._strategy import get_strategy, quantize_params
 from .._trace import Tensor, current, tensors as traced, trace_of
 from .._values import Value
 from .._variable import Variable
+from ..lora import Adapters
 from . import _generate, _graph, _weights
 from ._fit import Trainer
 from ._layer import Input, InputLayer, KerasTensor, Layer, apply_in, as_list, assign_all
@@ -51,7 +52,7 @@ def model_variables(model: Model, trainable: bool) -> List[Variable]:
     return found
 
 
-class Model(Trainer, Handle):
+class Model(Trainer, Adapters, Handle):
     """A model.
 
     ``Model(inputs, outputs)`` is a graph of layers between tensors of :func:`Input`. A subclass
@@ -689,13 +690,16 @@ def load_model(filepath: Path) -> Model:
 class _Directory(Handle):
     """What rf_pretrained_open() made of a directory: it owns the model."""
 
-    def __init__(self, path: Path, sequence_length: int, ignored_keys: Sequence[str]) -> None:
+    def __init__(self, path: Path, ignored_keys: Sequence[str], quantize: Optional[str],
+                 weights: Sequence[str], **options: Any) -> None:
         strategy = get_strategy()
         keys = [ffi.new("char[]", key.encode()) for key in ignored_keys]
+        few, _kept = quantize_params(quantize, weights)
         listed = ffi.new("const char *[]", keys)
-        params = ffi.new("rf_pretrained_params *", {"sequence_length": sequence_length,
-                                                    "ignored_keys": listed,
-                                                    "num_ignored_keys": len(keys)})
+        params = ffi.new("rf_pretrained_params *", {"ignored_keys": listed,
+                                                    "num_ignored_keys": len(keys),
+                                                    "quantize": few if quantize else ffi.NULL,
+                                                    **options})
         self.adopt(create(lib.rf_pretrained_open, "rf_pretrained", strategy.pointer,
                           path_bytes(path), params), lib.rf_pretrained_destroy, strategy)
 
@@ -717,17 +721,30 @@ class Pretrained(_Loaded):
         check(lib.rf_pretrained_generate_params(self._directory.pointer, params))
         return params
 
+    def image_scale(self) -> Tuple[Tuple[float, ...], Tuple[float, ...]]:
+        """Mean and deviation of each channel, of images in [0, 1], that
+        ``preprocessor_config.json`` asks for; else 0 and 1."""
+        params = ffi.new("rf_augment_params *")
+        check(lib.rf_pretrained_image_scale(self._directory.pointer, params))
+        return tuple(params.mean), tuple(params.deviation)
+
     def save_pretrained(self, directory: Path) -> None:
         """Writes a directory like the one that the model comes from, with its weights."""
         check(lib.rf_pretrained_save(self._directory.pointer, path_bytes(directory)))
 
 
 def from_pretrained(directory: Path, sequence_length: int = 0,
-                    ignored_keys: Sequence[str] = ()) -> Pretrained:
+                    ignored_keys: Sequence[str] = (), image_size: int = 0,
+                    synchronized_batch_norm: bool = False, quantize: Optional[str] = None,
+                    quantized_weights: Sequence[str] = ()) -> Pretrained:
     """The model of a directory of the Hugging Face hub, on the strategy of the scope. What
-    ``config.json`` asks for and is not there is an error, unless it is one of ``ignored_keys``."""
+    ``config.json`` asks for and is not there is an error, unless it is one of ``ignored_keys``.
+    ``synchronized_batch_norm``: in training, statistics are those of the whole batch.
+    ``quantize`` stores weights in few bits, as ``set_quantization()`` of strategies does."""
     name = os.path.basename(os.path.abspath(os.fspath(directory)))
-    return Pretrained(_Directory(directory, sequence_length, ignored_keys), name)
+    return Pretrained(_Directory(directory, ignored_keys, quantize, quantized_weights,
+                                 sequence_length=sequence_length, image_size=image_size,
+                                 synchronized_batch_norm=synchronized_batch_norm), name)
 
 
 class Inference(Handle):

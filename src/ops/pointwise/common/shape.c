@@ -25,6 +25,8 @@ static rf_result reshape_infer(rf_op_call *call)
     rf_shape shape = *(const rf_shape *)call->attr;
     const rf_shape x = call->in[0].shape;
     const int64_t count = rf_shape_count(x);
+    for (int32_t d = 0; d < shape.rank && d < x.rank; d++)
+        if (shape.dim[d] == RF_RESHAPE_KEEP) shape.dim[d] = x.dim[d];
     char from[96], to[96];
     rf_shape_format(x, from, sizeof(from));
     rf_shape_format(shape, to, sizeof(to));
@@ -65,7 +67,7 @@ static const rf_attr_field reshape_fields[] = {
     RF_ATTR_INT(rf_shape, rank, 0, RF_MAX_RANK),
     /* what aligns the dimensions */
     { "padding", RF_ATTR_ZERO, sizeof(int32_t), offsetof(rf_shape, dim) - sizeof(int32_t), 1, 0, 0, 0, NULL },
-    RF_ATTR_INTS(rf_shape, dim[0], "dim", RF_MAX_RANK, -1, INT64_MAX),
+    RF_ATTR_INTS(rf_shape, dim[0], "dim", RF_MAX_RANK, RF_RESHAPE_KEEP, INT64_MAX),
 };
 
 const rf_op rf_op_reshape = {

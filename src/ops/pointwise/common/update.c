@@ -155,9 +155,8 @@ static rf_result update_reference(const rf_op_call *call, void *const *in, void 
     const uint32_t last = call->op->min_in;
     if (rf_update_has_hyper(call->op) && ((const float *)in[last - 1])[RF_HYPER_SKIP] >= 1) return RF_OK;
     refer_to_rule(call, in);
-    const float *param = in[0];
-    for (int64_t i = 0; rf_update_has_shadow(call) && i < rf_shape_count(call->in[0].shape); i++)
-        ((uint16_t *)in[last])[i] = call->in[last].dtype == RF_F16 ? rf_f32_to_f16(param[i]) : rf_f32_to_bf16(param[i]);
+    if (rf_update_has_shadow(call))
+        rf_floats_narrow(in[last], call->in[last].dtype, in[0], (size_t)rf_shape_count(call->in[0].shape));
     return RF_OK;
 }
 
