@@ -156,6 +156,7 @@ static rf_result writing_begin(const rf_chat_template *t, const rf_chat *chat, c
                !t     ? "chat_template"
                : chat ? "messages"
                       : "chat");
+    RF_TRY(RF_PARAMS_CHECK(rf_chat, chat));
     for (uint32_t i = 0; i < chat->num_messages; i++) {
         const rf_chat_message *m = &chat->messages[i];
         RF_REQUIRE(m->role && m->content && rf_utf8_valid(m->role, strlen(m->role)) &&
@@ -210,10 +211,12 @@ rf_result rf_chat_template_encode(const rf_chat_template *chat_template, const r
     size_t size;
     RF_REQUIRE(out, "rf_chat_template_encode: out is NULL");
     *out = (rf_array){ 0 };
-    RF_REQUIRE(chat_template && chat_template->tokenizer, "rf_chat_template_encode: the template has no tokenizer");
+    RF_REQUIRE(chat_template, "rf_chat_template_encode: chat_template is NULL");
     RF_TRY(
         rf_error_context(rf_chat_template_apply(chat_template, chat, params, &text, &size), "rf_chat_template_encode"));
-    const rf_result r = encode_text(chat_template, text, size, out);
+    const rf_result r = chat_template->tokenizer ? encode_text(chat_template, text, size, out)
+                                                 : RF_FAIL(RF_ERROR_INVALID_ARGUMENT,
+                                                           "rf_chat_template_encode: the template has no tokenizer");
     rf_string_free(text);
     return r;
 }
@@ -356,9 +359,11 @@ rf_result rf_chat_template_render(void *chat_template, const rf_chat *chat, rf_c
     const rf_chat_template *t = chat_template;
     writing w;
     rf_jinja_result whole = { 0 };
-    RF_REQUIRE(t && t->tokenizer && out, "rf_chat_template_render: the template has no tokenizer, or out is NULL");
+    RF_REQUIRE(t && out, "rf_chat_template_render: %s is NULL", t ? "out" : "chat_template");
     tokens_of_chat c = { .t = t, .text = &whole.text, .out = out };
     rf_result r = writing_begin(t, chat, NULL, "rf_chat_template_render", &w);
+    if (r >= 0 && !t->tokenizer)
+        r = RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "rf_chat_template_render: the template has no tokenizer");
     if (r >= 0) r = write_chat(&w, &whole);
     if (r >= 0) r = encode_text(t, whole.text.bytes, whole.text.size, &c.all);
     if (r >= 0) r = append_chat(&w, &whole, &c);
