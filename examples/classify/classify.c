@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A pretrained network of images learns the classes of a folder: its head is replaced, and trained alone or with all of
  * it. */
-#include <string.h>
-
 #include "../common/common.h"
 #include "../common/epoch_bar.h"
 #include "photos.h"
@@ -19,7 +17,7 @@ typedef struct app {
     const settings *settings;
     rf_strategy *strategy;
     rf_pretrained *pretrained;
-    rf_model *model;
+    rf_model *model; /* of `pretrained` */
     photos data;
     rf_optimizer *optimizer;
     rf_callback *callbacks[MAX_CALLBACKS];
@@ -39,7 +37,7 @@ static const struct argp_option own_options[] = {
     { "full", OPTION_FULL, NULL, 0, "Train all of the network (default: the new head alone)", 1 },
     { "unweighted", OPTION_UNWEIGHTED, NULL, 0,
       "Each image counts the same (default: each class does, however many images it has)", 1 },
-    { "save", OPTION_SAVE, "FILE", 0, "Where to save the trained model", 1 },
+    { "save", OPTION_SAVE, "DIR", 0, "Where to write the trained network, as a directory of the hub", 1 },
     { 0 },
 };
 
@@ -80,39 +78,26 @@ static void parse(int argc, char **argv, example_options *options, settings *own
 
 /* ---- the network ---- */
 
-/* The pretrained network up to its head, and a new head. */
-static rf_result replace_head(app *a)
-{
-    rf_model *network = rf_pretrained_model(a->pretrained);
-    const uint32_t layers = rf_model_num_layers(network);
-    const char *last = rf_layer_name(rf_model_layer_at(network, layers - 2));
-    rf_layer *base, *head;
-    rf_model_builder *b;
-    rf_result r =
-        rf_layer_from_model(&(rf_model_layer_params){ .model = network, .last_layer = last, .name = "network" }, &base);
-    if (r < 0) return r;
-    rf_layer_set_trainable(base, a->settings->full);
-    r = rf_layer_dense(&(rf_dense_params){ .units = (int32_t)a->data.classes, .name = "head" }, &head);
-    if (r >= 0 && (r = rf_model_builder_create(a->strategy, &b)) < 0) rf_layer_destroy(&head);
-    if (r < 0) {
-        rf_layer_destroy(&base);
-        return r;
-    }
-    const rf_symbol x = rf_model_builder_input(b, RF_F32, rf_model_input_shape(network, 0), "pixel_values");
-    const rf_symbol y = rf_model_builder_call(b, head, rf_model_builder_call(b, base, x));
-    return rf_model_builder_finish(&b, &y, 1, NULL, &a->model);
-}
-
+/* Its head is for the classes of the photos; the rest is trained only where that is asked for. */
 static int open_network(app *a)
 {
     const settings *s = a->settings;
     /* Replicas that trained batch normalization by their own parts of a batch would depend on the split. */
-    const rf_pretrained_params params = { .synchronized_batch_norm = true };
+    const rf_pretrained_params params = { .num_classes = a->data.classes,
+                                          .class_names = a->data.names,
+                                          .synchronized_batch_norm = true };
     TRY(rf_pretrained_open(a->strategy, s->network, &params, &a->pretrained));
-    const rf_model *network = rf_pretrained_model(a->pretrained);
-    if (rf_model_input_shape(network, 0).rank == 3 && strcmp(rf_model_output_name(network, 0), "logits") == 0) return 0;
-    fprintf(stderr, "%s is no classifier of images\n", s->network);
-    return -1;
+    a->model = rf_pretrained_model(a->pretrained);
+    if (rf_model_input_shape(a->model, 0).rank != 3) {
+        fprintf(stderr, "%s is no classifier of images\n", s->network);
+        return -1;
+    }
+    const uint32_t before_head = rf_model_num_layers(a->model) - 1;
+    for (uint32_t i = 0; !s->full && i < before_head; i++)
+        rf_layer_set_trainable(rf_model_layer_at(a->model, i), false);
+    for (uint32_t i = 0; rf_pretrained_new_variable(a->pretrained, i); i++)
+        example_print("New: %s\n", rf_pretrained_new_variable(a->pretrained, i));
+    return 0;
 }
 
 static int load(const example_options *options, app *a)
@@ -121,15 +106,14 @@ static int load(const example_options *options, app *a)
     photos_params p = { .images = s->images,
                         .tests = s->tests,
                         .test_part = s->test_part,
-                        .size = rf_model_input_shape(rf_pretrained_model(a->pretrained), 0),
+                        .size = rf_model_input_shape(a->model, 0),
                         .seed = options->seed,
                         .batch = options->batch_size * rf_strategy_num_replicas_in_sync(a->strategy) };
-    TRY(rf_pretrained_image_scale(a->pretrained, &p.scale));
-    if (photos_load(&p, &a->data) < 0) return -1;
     for (uint32_t i = 0; i < a->data.classes; i++)
         example_print("%-20s %6llu images, weight %.3f\n", a->data.names[i], (unsigned long long)a->data.counts[i],
                       s->unweighted ? 1.0 : a->data.weights[i]);
-    return 0;
+    TRY(rf_pretrained_image_scale(a->pretrained, &p.scale));
+    return photos_load(&p, &a->data);
 }
 
 /* ---- training ---- */
@@ -194,14 +178,13 @@ static int run(const example_options *options, app *a)
 {
     const int joined = example_create_strategy(options, &a->strategy);
     if (joined != 0) return joined;
-    if (open_network(a) < 0 || load(options, a) < 0) return -1;
-    TRY(replace_head(a));
-    if (compile(options, a) < 0) return -1;
+    if (photos_find_classes(a->settings->images, &a->data) < 0 || open_network(a) < 0) return -1;
+    if (load(options, a) < 0 || compile(options, a) < 0) return -1;
     int result = fit(options, a);
     if (result == 0) result = test(a);
     if (result != 0 || !a->settings->save) return result;
-    TRY(rf_model_save(a->model, a->settings->save, NULL));
-    example_print("%s: the model\n", a->settings->save);
+    TRY(rf_pretrained_save(a->pretrained, a->settings->save));
+    example_print("%s: the network\n", a->settings->save);
     return 0;
 }
 
@@ -213,7 +196,6 @@ int main(int argc, char **argv)
     app a = { .settings = &own };
     const int result = run(&options, &a);
     for (uint32_t i = 0; i < a.num_callbacks; i++) rf_callback_destroy(&a.callbacks[i]);
-    rf_model_destroy(&a.model);
     rf_optimizer_destroy(&a.optimizer);
     rf_pretrained_destroy(&a.pretrained);
     photos_free(&a.data);

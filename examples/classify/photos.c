@@ -23,17 +23,21 @@ static int count_file(const char *path, const struct stat *status, int type, str
     return 0;
 }
 
-static int find_classes(const char *directory, const rf_dataset *data, photos *out)
+int photos_find_classes(const char *images, photos *out)
 {
     char path[4096];
     uint64_t all = 0;
-    while (rf_dataset_class_name(data, out->classes)) {
+    *out = (photos){ 0 };
+    /* With a size, no image is read. */
+    TRY(rf_dataset_from_image_directory(&(rf_image_directory_params){ .directory = images, .height = 1, .width = 1 },
+                                        &out->listed));
+    while (rf_dataset_class_name(out->listed, out->classes)) {
         if (out->classes == PHOTOS_MOST_CLASSES) {
-            fprintf(stderr, "%s has more than %d classes\n", directory, PHOTOS_MOST_CLASSES);
+            fprintf(stderr, "%s has more than %d classes\n", images, PHOTOS_MOST_CLASSES);
             return -1;
         }
-        const char *name = rf_dataset_class_name(data, out->classes);
-        snprintf(path, sizeof(path), "%s/%s", directory, name);
+        const char *name = rf_dataset_class_name(out->listed, out->classes);
+        snprintf(path, sizeof(path), "%s/%s", images, name);
         images_seen = 0;
         (void)nftw(path, count_file, 16, FTW_PHYS);
         out->counts[out->classes] = images_seen;
@@ -94,33 +98,29 @@ static int check_same_classes(const photos_params *p, const rf_dataset *tests, c
     return 0;
 }
 
-int photos_load(const photos_params *params, photos *out)
+int photos_load(const photos_params *params, photos *p)
 {
     rf_dataset *all = NULL;
-    *out = (photos){ 0 };
-    TRY(list_images(params, params->images, &all));
-    int result = find_classes(params->images, all, out);
     const rf_split_params split = { .fraction = 1 - params->test_part, .shuffle = true, .seed = params->seed };
+    TRY(list_images(params, params->images, &all));
     rf_result r = RF_OK;
-    if (result == 0 && params->tests) {
-        out->train = all;
-        all = NULL;
-        r = list_images(params, params->tests, &out->test);
-        if (r >= 0) result = check_same_classes(params, out->test, out);
-    } else if (result == 0) {
-        r = rf_dataset_split(all, &split, &out->train, &out->test);
+    if (params->tests) {
+        p->train = all;
+        TRY(list_images(params, params->tests, &p->test));
+        if (check_same_classes(params, p->test, p) < 0) return -1;
+    } else {
+        r = rf_dataset_split(all, &split, &p->train, &p->test);
+        rf_dataset_destroy(&all);
     }
-    if (result == 0 && r >= 0) r = prepare(params, true, &out->train);
-    if (result == 0 && r >= 0) r = prepare(params, false, &out->test);
-    rf_dataset_destroy(&all);
-    if (result == 0 && r >= 0)
-        for (uint32_t i = 0; i < out->classes; i++) out->names[i] = rf_dataset_class_name(out->test, i);
-    if (r < 0) example_report_failure();
-    return r < 0 ? -1 : result;
+    TRY(r);
+    TRY(prepare(params, true, &p->train));
+    TRY(prepare(params, false, &p->test));
+    return 0;
 }
 
 void photos_free(photos *p)
 {
     rf_dataset_destroy(&p->train);
     rf_dataset_destroy(&p->test);
+    rf_dataset_destroy(&p->listed);
 }

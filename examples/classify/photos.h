@@ -8,8 +8,8 @@
 enum { PHOTOS_MOST_CLASSES = 255 };
 
 typedef struct photos {
-    rf_dataset *train, *test;
-    const char *names[PHOTOS_MOST_CLASSES]; /* of the classes; borrowed from `test` */
+    rf_dataset *listed, *train, *test;
+    const char *names[PHOTOS_MOST_CLASSES]; /* of the classes; borrowed from `listed` */
     uint64_t counts[PHOTOS_MOST_CLASSES];   /* images in the folder of each */
     double weights[PHOTOS_MOST_CLASSES];    /* with which all classes count the same */
     uint32_t classes;
@@ -24,8 +24,10 @@ typedef struct photos_params {
     uint32_t batch;
 } photos_params;
 
-/* 0, or -1 after saying what failed; freed with photos_free() in any case. */
-int photos_load(const photos_params *params, photos *out);
+/* The classes of a directory, and then its images. 0, or -1 after saying what failed; freed with photos_free() in any
+ * case. */
+int photos_find_classes(const char *images, photos *out);
+int photos_load(const photos_params *params, photos *p);
 void photos_free(photos *p);
 
 #endif

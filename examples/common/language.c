@@ -19,13 +19,23 @@ static int open_text(const char *directory, language *l)
     return 0;
 }
 
-int language_open(rf_strategy *strategy, const char *directory, const char *const *ignored_keys,
-                  uint32_t num_ignored_keys, language *out)
+int language_open(rf_strategy *strategy, const char *directory, rf_quantization bits, const char *adapter,
+                  language *out)
 {
-    const rf_pretrained_params params = { .ignored_keys = ignored_keys, .num_ignored_keys = num_ignored_keys };
+    const rf_quantize_params quantize = { .kind = bits };
+    const rf_pretrained_params params = { .quantize = bits != RF_QUANTIZATION_NONE ? &quantize : NULL };
     *out = (language){ .strategy = strategy };
     TRY(rf_pretrained_open(strategy, directory, &params, &out->pretrained));
+    if (adapter) TRY(rf_lora_load(rf_pretrained_model(out->pretrained), "adapter", adapter));
     return open_text(directory, out);
+}
+
+rf_quantization language_parse_bits(struct argp_state *state, const char *text)
+{
+    if (strcmp(text, "nf4") == 0) return RF_QUANTIZATION_NF4;
+    if (strcmp(text, "q4_0") == 0) return RF_QUANTIZATION_Q4_0;
+    if (strcmp(text, "int8") != 0) argp_error(state, "'%s' is none of nf4, q4_0 and int8", text);
+    return RF_QUANTIZATION_INT8;
 }
 
 void language_close(language *l)

@@ -12,9 +12,12 @@ typedef struct language {
     rf_chat_template *chat_template; /* NULL: the directory has none */
 } language;
 
-/* Opens a directory on all workers; each reads the tokenizer's files. Says what is wrong and returns -1. */
-int language_open(rf_strategy *strategy, const char *directory, const char *const *ignored_keys,
-                  uint32_t num_ignored_keys, language *out);
+/* Opens a directory on all workers, its weights in few bits unless `bits` is RF_QUANTIZATION_NONE, with the adapter of
+ * another directory unless that is NULL; each reads the tokenizer's files. Says what is wrong and returns -1. */
+int language_open(rf_strategy *strategy, const char *directory, rf_quantization bits, const char *adapter,
+                  language *out);
+/* "nf4", "q4_0" or "int8"; for anything else the program ends with an error. */
+rf_quantization language_parse_bits(struct argp_state *state, const char *text);
 void language_close(language *l);
 
 /* How texts are written; zeros are what the directory says, and greedy where it says nothing. */

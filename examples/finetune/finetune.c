@@ -8,10 +8,14 @@
 
 enum { MAX_FILES = 64, MAX_PROMPTS = 16, MAX_CALLBACKS = 4, MAX_BORDERS = 16, DEFAULT_LENGTH = 256 };
 
+#define ADAPTER "default"
+
 typedef struct settings {
     const char *directory, *out, *data[MAX_FILES], *held_out[MAX_FILES], *end_token, *prompts[MAX_PROMPTS];
     uint32_t num_data, num_held_out, num_prompts, length;
     uint64_t save_every;
+    uint32_t rank; /* of an adapter; 0: all weights are trained */
+    rf_quantization bits;
     language_settings text;
 } settings;
 
@@ -30,13 +34,27 @@ typedef struct app {
 
 /* ---- options ---- */
 
-enum { OPTION_DATA = 256, OPTION_HELD_OUT, OPTION_OUT, OPTION_LENGTH, OPTION_END, OPTION_SAVE, OPTION_GENERATE };
+enum {
+    OPTION_DATA = 256,
+    OPTION_HELD_OUT,
+    OPTION_OUT,
+    OPTION_LENGTH,
+    OPTION_END,
+    OPTION_SAVE,
+    OPTION_GENERATE,
+    OPTION_LORA,
+    OPTION_QUANTIZE
+};
 
 static const struct argp_option own_options[] = {
     { "data", OPTION_DATA, "FILE", 0,
       "JSON Lines with \"messages\", \"prompt\" and \"completion\", or \"text\"; may be given again", 1 },
     { "validation", OPTION_HELD_OUT, "FILE", 0, "The same for a loss after each epoch", 1 },
-    { "out", OPTION_OUT, "DIR", 0, "Write the trained model there, as the directory that it comes from", 1 },
+    { "out", OPTION_OUT, "DIR", 0,
+      "Write the trained model there, as the directory that it comes from; with --lora the adapter, as PEFT does", 1 },
+    { "lora", OPTION_LORA, "RANK", 0, "Train a low-rank adapter on all dense layers, and no other weights", 1 },
+    { "quantize", OPTION_QUANTIZE, "KIND", 0, "With --lora: keep the other weights in 4 or 8 bits: nf4, q4_0 or int8",
+      1 },
     { "length", OPTION_LENGTH, "N", 0, "Tokens of a chat, at most; the rest is cut off (default: 256)", 1 },
     { "end-token", OPTION_END, "TOKEN", 0, "What ends a completion or a text, such as \"</s>\"", 1 },
     { "save-every", OPTION_SAVE, "N", 0, "Make a checkpoint after N batches (default: after each epoch)", 1 },
@@ -60,6 +78,8 @@ static error_t parse_own(int key, char *value, struct argp_state *state)
     case OPTION_OUT: s->out = value; return 0;
     case OPTION_LENGTH: s->length = (uint32_t)example_parse_count(state, value, 1u << 20); return 0;
     case OPTION_END: s->end_token = value; return 0;
+    case OPTION_LORA: s->rank = (uint32_t)example_parse_count(state, value, 65536); return 0;
+    case OPTION_QUANTIZE: s->bits = language_parse_bits(state, value); return 0;
     case OPTION_SAVE: s->save_every = example_parse_count(state, value, UINT32_MAX); return 0;
     case OPTION_GENERATE: add(state, s->prompts, &s->num_prompts, MAX_PROMPTS, value); return 0;
     case ARGP_KEY_ARG:
@@ -68,6 +88,7 @@ static error_t parse_own(int key, char *value, struct argp_state *state)
         return 0;
     case ARGP_KEY_END:
         if (!s->directory || s->num_data == 0) argp_error(state, "give a directory and --data");
+        if (s->bits != RF_QUANTIZATION_NONE && !s->rank) argp_error(state, "--quantize needs --lora");
         return 0;
     default: return ARGP_ERR_UNKNOWN;
     }
@@ -197,13 +218,14 @@ static int run(app *a)
     const settings *s = a->settings;
     const int created = example_create_strategy(a->options, &a->strategy);
     if (created != 0) return created;
-    if (language_open(a->strategy, s->directory, NULL, 0, &a->language) < 0) return -1;
-    example_print("%s: %.1f million parameters\n", s->directory,
-                  (double)rf_model_num_params(rf_pretrained_model(a->language.pretrained)) / 1e6);
+    if (language_open(a->strategy, s->directory, s->bits, NULL, &a->language) < 0) return -1;
+    rf_model *model = rf_pretrained_model(a->language.pretrained);
+    example_print("%s: %.1f million parameters\n", s->directory, (double)rf_model_num_params(model) / 1e6);
+    if (s->rank) TRY(rf_lora_attach(model, ADAPTER, &(rf_lora_params){ .rank = s->rank, .alpha = (float)s->rank }));
     const int result = train(a);
     if (result != 0) return result;
     if (s->out) {
-        TRY(rf_pretrained_save(a->language.pretrained, s->out));
+        TRY(s->rank ? rf_lora_save(model, ADAPTER, s->out) : rf_pretrained_save(a->language.pretrained, s->out));
         example_print("Written to %s\n", s->out);
     }
     return language_write(&a->language, s->prompts, s->num_prompts, &s->text);

@@ -4,14 +4,19 @@
 
 enum { MAX_PROMPTS = 64 };
 
+enum { OPTION_ADAPTER = 256, OPTION_QUANTIZE };
+
 typedef struct arguments {
-    const char *directory, *prompts[MAX_PROMPTS];
+    const char *directory, *adapter, *prompts[MAX_PROMPTS];
+    rf_quantization bits;
     uint32_t num_prompts;
     language_settings text;
 } arguments;
 
 static const struct argp_option own_options[] = {
     { "prompt", 'p', "TEXT", 0, "What the model answers, or goes on with; may be given again", 1 },
+    { "adapter", OPTION_ADAPTER, "DIR", 0, "The adapter that finetune --lora wrote there", 1 },
+    { "quantize", OPTION_QUANTIZE, "KIND", 0, "Keep weights in 4 or 8 bits: nf4, q4_0 or int8", 1 },
     { 0 },
 };
 
@@ -25,6 +30,8 @@ static error_t parse_own(int key, char *value, struct argp_state *state)
         if (!*value) argp_error(state, "the prompt is empty");
         a->prompts[a->num_prompts++] = value;
         return 0;
+    case OPTION_ADAPTER: a->adapter = value; return 0;
+    case OPTION_QUANTIZE: a->bits = language_parse_bits(state, value); return 0;
     case ARGP_KEY_ARG:
         if (a->directory) argp_error(state, "'%s': one directory is enough", value);
         a->directory = value;
@@ -40,7 +47,7 @@ static int run(const example_options *options, const arguments *a, rf_strategy *
 {
     const int created = example_create_strategy(options, strategy);
     if (created != 0) return created;
-    if (language_open(*strategy, a->directory, NULL, 0, l) < 0) return -1;
+    if (language_open(*strategy, a->directory, a->bits, a->adapter, l) < 0) return -1;
     return language_write(l, a->prompts, a->num_prompts, &a->text);
 }
 

@@ -387,6 +387,12 @@ RF_API RF_MUST_USE rf_result rf_dataset_ignore_errors(const rf_dataset *in, rf_i
  * 0 for NULL. Thread-safe.
  */
 RF_API uint64_t rf_dataset_ignored_errors(const rf_dataset *dataset);
+/**
+ * How many elements the sources of this dataset have cut so far, in all passes of all iterators:
+ * chats that are longer than rf_chats_params::max_tokens, objects with a value that
+ * rf_jsonl_field::truncate cut. 0 for NULL. Thread-safe.
+ */
+RF_API uint64_t rf_dataset_cut_elements(const rf_dataset *dataset);
 /** Scales pixels to [0, 1]: component `index` (u8) becomes f32, divided by 255. */
 RF_API RF_MUST_USE rf_result rf_dataset_map_scale_u8(const rf_dataset *in, uint32_t index,
                                                      rf_dataset **out);
@@ -472,6 +478,41 @@ typedef struct rf_padded_batch_params {
 RF_API RF_MUST_USE rf_result rf_dataset_padded_batch(const rf_dataset *in,
                                                      const rf_padded_batch_params *params,
                                                      rf_dataset **out);
+/** How rf_dataset_pack() fills rows. `length` is required. */
+typedef struct rf_pack_params {
+    uint32_t length; /**< of a row; at least that of the longest element which the spec allows */
+    /** Rows that are filled at a time: more waste less, and mix the order more. 0: 16; at most
+     * 1024 */
+    uint32_t num_open;
+    double pad_value[RF_MAX_COMPONENTS]; /**< of each component: what fills the end of a row */
+    bool segments;        /**< rows also have the numbers of their elements; see there */
+    uint64_t reserved[4]; /**< zero: room for later fields */
+} rf_pack_params;
+/**
+ * Elements of unequal length, such as texts, several in a row of one length, so that little of a
+ * batch is padding. All components of an element have one length, its dim[0]; see
+ * rf_dataset_padded_batch() for where it comes from. An element without length is left out.
+ *
+ * Rows are elements of these components, for rf_dataset_batch():
+ *  - component 0 of the input, such as tokens, [length, ...];
+ *  - positions i32 [length]: the place of each step in its own element, from 0 on, and 0 behind the
+ *    last one. Attention tells elements of a row apart by them:
+ *    rf_multi_head_attention_params::packed, rf_pretrained_params::packed;
+ *  - with `segments` i32 [length]: 1 for the steps of the row's first element, 2 for those of the
+ *    second, and so on, 0 behind the last one: rf_attention_params::segments;
+ *  - the input's other components, such as labels.
+ *
+ * An element goes into the fullest of the open rows that has room for it. A row comes when it is
+ * full, when all rows are open and none has room, and at the end of the pass. The order depends on
+ * the elements alone, so shuffle before. Rows are read in order; their number is unknown
+ * (::RF_CARDINALITY_UNKNOWN). A saved position is reached by making what comes before it again. In
+ * a job every worker makes whole batches and uses its rows of them.
+ * @return RF_ERROR_INVALID_ARGUMENT where a component is a scalar, may be longer than a row or
+ *   cannot hold its padding, and where elements are batches. So does rf_iterator_next() for an
+ *   element whose components differ in length.
+ */
+RF_API RF_MUST_USE rf_result rf_dataset_pack(const rf_dataset *in, const rf_pack_params *params,
+                                             rf_dataset **out);
 /**
  * The rows of each element's components as elements of their own: the inverse of
  * rf_dataset_batch(). They are read in order. Their number is unknown (::RF_CARDINALITY_UNKNOWN)

@@ -196,6 +196,42 @@ RF_API RF_MUST_USE rf_result rf_model_load_weights_with(rf_model *model, const c
  */
 RF_API RF_MUST_USE rf_result rf_model_export_onnx(rf_model *model, const char *path);
 
+/** Options of rf_model_import_onnx(). NULL or zeroed: as the file says. */
+typedef struct rf_import_onnx_params {
+    /**
+     * Shapes of an example of the first inputs, without the batch: numbers, or -1 again, for
+     * dimensions that the file leaves open. NULL: they stay open
+     */
+    const rf_shape *input_shapes;
+    uint32_t num_input_shapes;
+    uint64_t reserved[8]; /**< zero: room for later fields */
+} rf_import_onnx_params;
+/**
+ * Makes a functional model of an ONNX file (opsets 9 to 21): its initializers are variables, which
+ * are trained, frozen, saved and exported as those of any model. Collective; blocking. The chief of
+ * a job reads.
+ *
+ * The first dimension of each input is the batch, whatever number the file has there. Further
+ * dimensions that the file leaves open stay so (rf_model_builder_input()). Inputs and outputs have
+ * the layout of the file, such as [n, c, h, w]. Types of 16 and 64 bits become f32, whole numbers
+ * i32 and truth values f32. Names of inputs and outputs keep letters, digits and "_".
+ *
+ * Convolutions, products with a matrix of weights, embeddings and norms become the library's
+ * layers, and each other node one of its own. A layer is called after its initializer without the
+ * last part of the name: "features.0.weight" is the kernel of the layer "features.0". An
+ * initializer that several nodes read in different ways becomes a variable of each. Quantized
+ * weights and activations are f32. Dropout drops in training only. Arithmetic of whole numbers is
+ * that of f32, exact up to 2^24, and negative numbers of rows of an embedding are refused. External
+ * data lies in the file's directory or below it.
+ * @param params may be NULL
+ * @return RF_ERROR_UNSUPPORTED names the node and its operation, where that is not there, or asks
+ *   for something that is not. RF_ERROR_CORRUPT_DATA; RF_ERROR_NOT_FOUND and RF_ERROR_IO with the
+ *   file.
+ */
+RF_API RF_MUST_USE rf_result rf_model_import_onnx(rf_strategy *strategy, const char *path,
+                                                  const rf_import_onnx_params *params,
+                                                  rf_model **out);
+
 #ifdef __cplusplus
 }
 #endif

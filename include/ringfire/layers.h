@@ -466,8 +466,15 @@ typedef struct rf_multi_head_attention_params {
     /** Each head's queries and keys are normalised by their root mean square before they are
      * turned, with this epsilon and a learned scale; 0: not */
     float query_key_norm;
-    float softcap;        /**< as rf_attention_params::softcap; 0: none */
-    bool no_output_bias;  /**< the output alone has no bias */
+    float softcap;       /**< as rf_attention_params::softcap; 0: none */
+    bool no_output_bias; /**< the output alone has no bias */
+    /**
+     * Rows hold several sequences (rf_dataset_pack()): the mask is i32 [n, t], the position of each
+     * step in its own sequence, and a query attends to the steps of its own sequence alone. For
+     * layers of one input, without a cache. Angles of rotary positions depend on distances, and
+     * those of RF_ROTARY_DYNAMIC on the length of the row
+     */
+    bool packed;
     uint64_t reserved[4]; /**< zero: room for later fields */
 } rf_multi_head_attention_params;
 /**
@@ -493,9 +500,10 @@ typedef struct rf_multi_head_attention_params {
 RF_API RF_MUST_USE rf_result
 rf_layer_multi_head_attention(const rf_multi_head_attention_params *params, rf_layer **out);
 /**
- * Adds a learned vector for each place: x [n, t, d] with t up to `max_length`; variable
- * "embeddings" [max_length, d]. With rf_layer_apply_params::start_index the first step stands at
- * that place; beyond max_length the result is NaN.
+ * Adds a learned vector for each place: x [n, t, d] [, positions i32 [n, t]] with t up to
+ * `max_length`; variable "embeddings" [max_length, d]. With rf_layer_apply_params::start_index the
+ * first step stands at that place; beyond max_length the result is NaN. With positions each step
+ * stands at its own, as where rows hold several sequences (rf_dataset_pack()).
  * @param initializer NULL: Glorot uniform
  */
 RF_API RF_MUST_USE rf_result rf_layer_position_embedding(int32_t max_length,

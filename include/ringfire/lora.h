@@ -81,7 +81,8 @@ RF_API const char *rf_lora_active(const rf_model *model);
  * no cost. The adapter does not act beside them any more. Further ones may be merged as well.
  * Copies of the weights as they were stay in host memory until rf_lora_unmerge(). Blocking.
  * @return RF_ERROR_INVALID_ARGUMENT for an adapter that is merged already; RF_ERROR_UNSUPPORTED for
- *   a weight that another layer uses as well, such as a head that shares the embedding's table
+ *   a weight that another layer uses as well, such as a head that shares the embedding's table, and
+ *   for one in few bits
  */
 RF_API RF_MUST_USE rf_result rf_lora_merge(rf_model *model, const char *name);
 /**

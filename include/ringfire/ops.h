@@ -663,9 +663,7 @@ typedef enum rf_attention_form {
                             form */
 } rf_attention_form;
 
-/**
- * Options of rf_attention(): the keys that a query attends to, and how. NULL or zeroed: every key.
- */
+/** Options of rf_attention(): the keys that a query attends to. NULL or zeroed: every key. */
 typedef struct rf_attention_params {
     rf_tensor mask; /**< f32, 0 where a query does not attend to a key; the shape of the scores
                          [n, heads, t, s], or 1 in some of its dimensions. Zeroed: none */
@@ -674,16 +672,17 @@ typedef struct rf_attention_params {
     uint64_t dropout_seed;  /**< as that of rf_dropout() */
     bool causal;            /**< query i attends to the keys 0 .. i + s - t: the last one to all */
     rf_attention_form form; /**< zeroed: chosen by shapes and devices */
-    /**
-     * With `causal`: i32 of one element, not negative, a number of the step. Query i attends to the
-     * keys 0 .. first_query + i: earlier steps had the queries of the first ones, and the last ones
-     * need not be there yet; see rf_slice_update(). Zeroed: s - t
-     */
+    /** With `causal`: i32 of one element, not negative, a number of the step. Query i attends to
+     * the keys 0 .. first_query + i: earlier steps had the queries of the first ones, and the last
+     * ones need not be there yet; see rf_slice_update(). Zeroed: s - t */
     rf_tensor first_query;
     int32_t window; /**< with `causal`: at most so many keys, the last of those; 0: all of them */
     /** c: scores become c * tanh(score / c) before the softmax, in the composed form; 0: not */
     float softcap;
-    uint64_t reserved[2]; /**< zero: room for later fields */
+    /** i32 or f32 [n, t], t = s, whole numbers below 2^24: a query attends to keys with its own
+     * number, as of the sequences in a row of rf_dataset_pack(). Zeroed: all are of one */
+    rf_tensor segments;
+    uint64_t reserved[1]; /**< zero: room for later fields */
 } rf_attention_params;
 /**
  * Scaled dot-product attention (Vaswani et al. 2017): query [n, heads, t, k], key [n, heads, s, k],

@@ -56,7 +56,9 @@ typedef struct rf_pretrained_tensor {
     uint32_t part;
     /** A model without the variable is fine: the tensor, of another head, is kept as it is. */
     bool optional;
-    /** It belongs to a head, above the part whose names may have the architecture's prefix. */
+    /** It belongs to a head, above the part whose names may have the architecture's prefix. With
+     * rf_pretrained_params::num_classes its variable begins anew where the tensor is not there, or
+     * is of another size. */
     bool head;
     uint64_t reserved[4]; /**< zero: room for later fields */
 } rf_pretrained_tensor;
@@ -120,11 +122,25 @@ typedef struct rf_pretrained_params {
      * replica's part: rf_batch_norm_params::synchronized */
     bool synchronized_batch_norm;
     /**
+     * The model is a classifier of so many classes, whatever `config.json` says. Its head begins
+     * anew where the files have none of this size: rf_pretrained_new_variable(). 0: as
+     * `config.json` says
+     */
+    uint32_t num_classes;
+    /** Names of these classes, for `config.json` when the model is saved. NULL: "LABEL_0", ... */
+    const char *const *class_names;
+    /**
+     * Rows hold several sequences, as rf_dataset_pack() makes them: decoders take their positions,
+     * i32 "position_ids" [n, steps], as a second input, and tokens attend to their own sequence
+     * alone. Other architectures refuse it
+     */
+    bool packed;
+    /**
      * Weights in 8 or 4 bits, which are not trained (rf_strategy_set_quantization()): each is
      * quantized while it is read, and no device ever holds it in more. NULL: as the strategy says
      */
     const rf_quantize_params *quantize;
-    uint64_t reserved[6]; /**< zero: room for later fields */
+    uint64_t reserved[5]; /**< zero: room for later fields */
 } rf_pretrained_params;
 /**
  * Opens a directory: makes its model on the strategy, and reads the weights into it, in pieces of a
@@ -143,6 +159,9 @@ typedef struct rf_pretrained_params {
  *
  * @param params may be NULL; copied but for architectures, which are borrowed as long as the result
  *   lives
+ * With rf_pretrained_params::num_classes a directory of any class becomes a classifier, and
+ * rf_pretrained_save() writes its head and what `config.json` says of it.
+ *
  * @return RF_ERROR_NOT_FOUND and RF_ERROR_IO name the file, or a tensor that is not in the files.
  *   RF_ERROR_UNSUPPORTED names the key of `config.json` that asks for something that the
  *   architecture does not have, or the tensor that has no place in the model, or whose type cannot
@@ -162,6 +181,11 @@ RF_API RF_MUST_USE rf_result rf_pretrained_open(rf_strategy *strategy, const cha
  */
 RF_API RF_MUST_USE rf_result rf_pretrained_image_scale(const rf_pretrained *pretrained,
                                                        rf_augment_params *params);
+/**
+ * Name of a variable that begins anew instead of with values of the files: those of a head for
+ * rf_pretrained_params::num_classes. Borrowed; NULL when there is none of this number.
+ */
+RF_API const char *rf_pretrained_new_variable(const rf_pretrained *pretrained, uint32_t index);
 /** The model, owned by what was opened. NULL for NULL. */
 RF_API rf_model *rf_pretrained_model(const rf_pretrained *pretrained);
 /**
@@ -221,10 +245,18 @@ RF_API void rf_pretrained_config_refuse(rf_pretrained_config *config, const char
                                         const char *why);
 /** The first failure. */
 RF_API rf_result rf_pretrained_config_status(const rf_pretrained_config *config);
+/**
+ * The number of classes of a classifier: rf_pretrained_params::num_classes, or what `config.json`
+ * says under `key`, which is a number, or has so many members, as "id2label" has.
+ */
+RF_API int32_t rf_pretrained_config_classes(rf_pretrained_config *config, const char *key,
+                                            int32_t fallback);
 /** Height and width of the images to build for: those of rf_pretrained_params, or `fallback`. */
 RF_API int32_t rf_pretrained_config_image_size(rf_pretrained_config *config, int32_t fallback);
 /** Steps of the sequences to build for: those of rf_pretrained_params, at most `longest`. */
 RF_API int32_t rf_pretrained_config_steps(rf_pretrained_config *config, int32_t longest);
+/** Whether rf_pretrained_params::packed is set. An architecture that does not ask refuses it. */
+RF_API bool rf_pretrained_config_packed(rf_pretrained_config *config);
 
 #ifdef __cplusplus
 }

@@ -184,6 +184,60 @@ typedef struct rf_tfrecord_params {
 RF_API RF_MUST_USE rf_result rf_dataset_from_tfrecord(const rf_tfrecord_params *params,
                                                       rf_dataset **out);
 
+/* ---- tar archives ---- */
+
+/** A file of each example of a tar archive, which makes one component. */
+typedef struct rf_tar_field {
+    /**
+     * That the file's name may end with behind its first point, whatever the case: "cls", or
+     * "jpg;jpeg;png", of which the first that an example has is read.
+     */
+    const char *endings;
+    rf_dtype dtype; /**< RF_U8: its bytes; RF_I32, RF_F32: the number that it has as text */
+    rf_shape shape; /**< of the component; a scalar by default, as numbers are */
+    /**
+     * The bytes are a PNG or JPEG file (rf_image_read()). `shape` is [height, width, channels] with
+     * 1, 3 or 4 channels, to which the image is converted and resized as by
+     * rf_dataset_from_image_directory().
+     */
+    bool image;
+    /** There may be fewer rows of bytes than shape.dim[0], also none, and the component then has
+     * that dim[0]: for texts, rf_dataset_map() and rf_dataset_padded_batch(). */
+    bool variable;
+    uint64_t reserved[4]; /**< zero: room for later fields */
+} rf_tar_field;
+/** Archives for rf_dataset_from_tar(). All that it points to is read by the call only. */
+typedef struct rf_tar_params {
+    const char *const *paths;
+    uint32_t num_paths;
+    uint32_t num_fields; /**< 1 to RF_MAX_COMPONENTS */
+    const rf_tar_field *fields;
+    uint32_t max_bytes;   /**< of a file; a longer one is an error. 0: 64 MiB; at most 1 GiB */
+    uint64_t reserved[4]; /**< zero: room for later fields */
+} rf_tar_params;
+/**
+ * The examples of tar archives, one archive after the other, as WebDataset has them: files that
+ * follow each other and share directory and name up to the first point are one example, such as
+ * "train/0017.jpg" and "train/0017.cls". Other files of an example may hold anything. Directories,
+ * links, and names without a point or that begin with one are left out. Archives are plain, gzipped
+ * or compressed with zstd (detected from the content), in the forms of tar that libarchive reads.
+ *
+ * Blocking: walks over all headers, which reads 64 KiB for each longer file, and shorter ones
+ * whole; 8 bytes of memory for each example. An example is read and its images decoded when its
+ * element is needed, each time anew. Examples are fetched by number: a shuffle of all of them is a
+ * permutation, a saved position is reached at once, and a worker reads its own only, or its own
+ * archives (::RF_DISTRIBUTE_BY_FILE).
+ *
+ * Compressed archives are unpacked once to be counted, and again in each pass. Where there is one,
+ * all are read in order, and every worker unpacks all of them, but for ::RF_DISTRIBUTE_BY_FILE.
+ * @return RF_ERROR_NOT_FOUND, RF_ERROR_IO or RF_ERROR_CORRUPT_DATA with the archive and the number
+ *   of the example, from 0; RF_ERROR_UNSUPPORTED where the library was built without libarchive.
+ *   From rf_iterator_next(): RF_ERROR_CORRUPT_DATA for an example without one of the files, or with
+ *   other values than its component takes, and RF_ERROR_INVALID_ARGUMENT for a file that is too
+ *   long; rf_dataset_ignore_errors() leaves such examples out and counts them.
+ */
+RF_API RF_MUST_USE rf_result rf_dataset_from_tar(const rf_tar_params *params, rf_dataset **out);
+
 /* ---- images ---- */
 
 /**

@@ -397,7 +397,8 @@ typedef struct rf_quantize_params {
  * Stores the weights of layers that are called for the first time from here on in 8 or 4 bits:
  * kernels of dense layers and of the projections of attention, and tables of embeddings, which a
  * head may share. Other weights stay in f32. Only the few bits ever get to a device. Products
- * decode them and compute in f32; so does their gradient by the activation.
+ * decode them as they go and add up in f32; so does their gradient by the activation. Matrix units,
+ * which activations in 16 bits may use, round decoded weights to the activations' type.
  *
  * Such a weight is not trained: it has no gradient, takes no slots of an optimizer, and is in
  * rf_model_variables() as one that is not trainable. Adapters (lora.h) train beside it.

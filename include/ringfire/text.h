@@ -290,7 +290,9 @@ typedef struct rf_jsonl_field {
     /** The values may be fewer rows than shape.dim[0], also none, and the component then has that
      * dim[0]: for rf_dataset_padded_batch(). */
     bool variable;
-    bool truncate; /**< what is more than `shape` is cut off at the end; else it is an error */
+    /** A longer value is cut off at the end, and counted (rf_dataset_cut_elements()); else it is an
+     * error. */
+    bool truncate;
     /** turns the text into tokens; borrowed by every dataset and iterator made from this one */
     const rf_tokenizer *tokenizer;
     uint64_t reserved[4]; /**< zero: room for later fields */
@@ -361,7 +363,7 @@ typedef rf_result (*rf_chat_render_fn)(void *user, const rf_chat *chat, rf_chat_
 typedef struct rf_chats_params {
     const char *const *paths;
     uint32_t num_paths;
-    uint32_t max_tokens; /**< of an element; what follows is cut off. 0: 1024 */
+    uint32_t max_tokens; /**< of an element; what follows is cut off and counted. 0: 1024 */
     uint32_t max_bytes;  /**< of a line; a longer one is an error. 0: 1 MiB; at most 1 GiB */
     /** for objects with "messages"; NULL: there are none */
     rf_chat_render_fn render;
@@ -385,9 +387,13 @@ typedef struct rf_chats_params {
  *  - "prompt" and "completion", of which the completion is learned, and `end_token`.
  *  - "text", all of which is learned, and `end_token`.
  *
- * Files are read as rf_dataset_from_jsonl() reads them, with the same errors.
+ * Files are read as rf_dataset_from_jsonl() reads them, with the same errors. A chat or text that
+ * is longer than `max_tokens` loses its end, and rf_dataset_cut_elements() counts it. Where nothing
+ * is left to be learned, such as behind a long question, that is an error of the element, which
+ * rf_dataset_ignore_errors() leaves out and counts.
  * @return RF_ERROR_INVALID_ARGUMENT where the tokenizer has no such `end_token`; from
- *   rf_iterator_next(), also where `render` or `tokenizer` is missing for an object.
+ *   rf_iterator_next(), also where `render` or `tokenizer` is missing for an object, and where all
+ *   that is to be learned was cut off.
  */
 RF_API RF_MUST_USE rf_result rf_dataset_from_chats(const rf_chats_params *params, rf_dataset **out);
 

@@ -28,6 +28,7 @@ import compile_shaders  # noqa: E402
 SOURCES = [
     ("matmul", "linear/gpu/matmul_block.comp", []),
     ("matmul_xl", "linear/gpu/matmul_coop.comp", []),
+    ("matmul_quantized", "linear/gpu/matmul_block.comp", ["QUANTIZED"]),
     ("conv2d", "linear/gpu/conv2d_block.comp", []),
     ("conv2d_data", "linear/gpu/conv2d_block.comp", ["DATA"]),
     ("conv2d_filter", "linear/gpu/conv2d_filter_block.comp", []),

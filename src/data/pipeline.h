@@ -39,6 +39,8 @@ typedef struct rf_dataset_kind {
     uint64_t (*file_examples)(const rf_dataset *dataset, uint32_t file);
     /* How many elements the step itself has left out because they cannot be made; NULL: none ever. */
     uint64_t (*left_out)(const rf_dataset *dataset);
+    /* How many elements a source has cut to their shapes; NULL: none ever. */
+    uint64_t (*cut)(const rf_dataset *dataset);
     bool keeps_elements;  /* elements are remembered (cache): what comes from below must not change */
     bool opens_own_input; /* the stage opens its input itself (repeat, prefetch, cache) */
 } rf_dataset_kind;
@@ -151,9 +153,9 @@ extern const rf_dataset_kind rf_dataset_kind_arrays, rf_dataset_kind_generator, 
     rf_dataset_kind_window, rf_dataset_kind_batch, rf_dataset_kind_repeat, rf_dataset_kind_cache,
     rf_dataset_kind_shuffle, rf_dataset_kind_prefetch, rf_dataset_kind_slice, rf_dataset_kind_files,
     rf_dataset_kind_random_map, rf_dataset_kind_filter, rf_dataset_kind_token_windows, rf_dataset_kind_zip,
-    rf_dataset_kind_concatenate, rf_dataset_kind_unbatch, rf_dataset_kind_padded_batch, rf_dataset_kind_images,
-    rf_dataset_kind_flat_map, rf_dataset_kind_interleave, rf_dataset_kind_tfrecord, rf_dataset_kind_text_lines,
-    rf_dataset_kind_gettext, rf_dataset_kind_negatives, rf_dataset_kind_ignore_errors, rf_dataset_kind_first_pass,
-    rf_dataset_kind_sample, rf_dataset_kind_windows;
+    rf_dataset_kind_concatenate, rf_dataset_kind_unbatch, rf_dataset_kind_padded_batch, rf_dataset_kind_pack,
+    rf_dataset_kind_images, rf_dataset_kind_flat_map, rf_dataset_kind_interleave, rf_dataset_kind_tfrecord,
+    rf_dataset_kind_tar, rf_dataset_kind_text_lines, rf_dataset_kind_gettext, rf_dataset_kind_negatives,
+    rf_dataset_kind_ignore_errors, rf_dataset_kind_first_pass, rf_dataset_kind_sample, rf_dataset_kind_windows;
 
 #endif

@@ -337,8 +337,8 @@ static rf_result slice_by_file(const rf_dataset *in, const rf_slice_params *para
 {
     const rf_dataset *batch = find_batch(in), *source = find_files(in);
     RF_REQUIRE(source, "rf_strategy_distribute_dataset: the dataset is not made of files; use "
-                       "rf_dataset_from_idx_files(), rf_dataset_from_csv(), rf_dataset_from_tfrecord() or "
-                       "rf_dataset_from_jsonl(), or distribute by example");
+                       "rf_dataset_from_idx_files(), rf_dataset_from_csv(), rf_dataset_from_tfrecord(), "
+                       "rf_dataset_from_tar() or rf_dataset_from_jsonl(), or distribute by example");
     RF_REQUIRE(batch, "rf_strategy_distribute_dataset: a step after rf_dataset_batch() needs whole batches; move it "
                       "before the batch, or distribute by example");
     RF_REQUIRE(source->num_files >= params->num_workers,

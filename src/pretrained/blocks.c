@@ -2,6 +2,7 @@
 #include "pretrained/blocks.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "pretrained/config.h"
 
@@ -109,9 +110,20 @@ rf_symbol rf_block_embedding(const rf_blocks *b, rf_symbol ids, int32_t rows, in
 
 rf_symbol rf_block_positions(const rf_blocks *b, rf_symbol x, int32_t rows, const char *name)
 {
+    return rf_block_packed_positions(b, x, no_symbol, rows, name);
+}
+
+rf_symbol rf_block_packed_positions(const rf_blocks *b, rf_symbol x, rf_symbol packed, int32_t rows, const char *name)
+{
     rf_layer *layer = NULL;
     const rf_result made = rf_layer_position_embedding(rows, NULL, name, &layer);
-    return call_one(b, made, layer, x);
+    return call_many(b, made, layer, (rf_symbol[]){ x, packed }, packed.id != 0 ? 2 : 1);
+}
+
+rf_symbol rf_block_packed(const rf_blocks *b, int32_t steps)
+{
+    if (!rf_pretrained_config_packed(b->config)) return no_symbol;
+    return rf_model_builder_input(b->builder, RF_I32, RF_SHAPE(steps), "position_ids");
 }
 
 rf_symbol rf_block_token_positions(const rf_blocks *b, rf_symbol ids, int32_t padding)
@@ -173,5 +185,15 @@ double rf_block_rate(const rf_blocks *b, const char *key, double fallback)
 
 uint32_t rf_block_class(const rf_blocks *b, const char *const *classes, uint32_t count)
 {
-    return rf_pretrained_config_choice(b->config, "architectures.0", classes, count, 0);
+    static const char key[] = "architectures.0";
+    uint32_t found = 0;
+    if (b->config->num_classes > 0) {
+        (void)rf_pretrained_config_text(b->config, key);
+        while (found < count && !strstr(classes[found], "Classification")) found++;
+        found = found < count ? found : 0;
+    } else {
+        found = rf_pretrained_config_choice(b->config, key, classes, count, 0);
+    }
+    b->config->class_name = classes[found];
+    return found;
 }

@@ -27,6 +27,11 @@ rf_symbol rf_block_dropout(const rf_blocks *b, rf_symbol x, double rate); /* x i
 rf_symbol rf_block_embedding(const rf_blocks *b, rf_symbol ids, int32_t rows, int32_t width, const char *name,
                              rf_layer **layer);
 rf_symbol rf_block_positions(const rf_blocks *b, rf_symbol x, int32_t rows, const char *name);
+/* The same with places of rf_block_packed(); where there are none, those of the row. */
+rf_symbol rf_block_packed_positions(const rf_blocks *b, rf_symbol x, rf_symbol packed, int32_t rows, const char *name);
+/* The input "position_ids" where rows hold several sequences; else no symbol. It is the mask of attention, which gets
+ * `packed`. */
+rf_symbol rf_block_packed(const rf_blocks *b, int32_t steps);
 /* Places of tokens that are padded: rf_layer_token_positions(). */
 rf_symbol rf_block_token_positions(const rf_blocks *b, rf_symbol ids, int32_t padding);
 /* f32 ones [n, steps, 1] for ids [n, steps]. */
@@ -41,7 +46,8 @@ void rf_block_leave(const rf_blocks *b, int32_t index);
 /* A probability that a configuration gives; 0 after a failure. */
 double rf_block_rate(const rf_blocks *b, const char *key, double fallback);
 void rf_block_output(rf_pretrained_outputs *outputs, rf_symbol x, const char *name);
-/* The class that `architectures` names: one of `classes`, the first where it says nothing. */
+/* The class that `architectures` names: one of `classes`, the first where it says nothing. Where a number of classes is
+ * asked for, it is the classifier. */
 uint32_t rf_block_class(const rf_blocks *b, const char *const *classes, uint32_t count);
 
 #endif

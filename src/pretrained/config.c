@@ -272,15 +272,32 @@ void rf_pretrained_config_refuse(rf_pretrained_config *config, const char *key, 
     if (config && key && why) fail_value(config, RF_ERROR_UNSUPPORTED, key, find_value(config->root, key), why);
 }
 
+bool rf_pretrained_config_packed(rf_pretrained_config *config)
+{
+    if (config) config->packed_known = true;
+    return config && config->packed;
+}
+
 int32_t rf_pretrained_config_steps(rf_pretrained_config *config, int32_t longest)
 {
     enum { DEFAULT_STEPS = 128 };
+    if (config && config->packed) longest = INT32_MAX; /* sequences are shorter than rows */
     if (!config || config->steps == 0) return longest < DEFAULT_STEPS ? longest : DEFAULT_STEPS;
     if (config->steps > (uint32_t)longest)
         rf_pretrained_config_fail(config, RF_FAIL(RF_ERROR_INVALID_ARGUMENT,
                                                   "sequence_length is %u; the model of '%s' takes %d", config->steps,
                                                   config->path, (int)longest));
     return config->steps > (uint32_t)longest ? longest : (int32_t)config->steps;
+}
+
+int32_t rf_pretrained_config_classes(rf_pretrained_config *config, const char *key, int32_t fallback)
+{
+    if (!config || config->status < 0) return 1;
+    config->classes_key = key;
+    const json_t *value = find_value(config->root, key);
+    const int32_t read = value && !json_is_integer(value) ? rf_pretrained_config_count(config, key, fallback)
+                                                          : rf_pretrained_config_size(config, key, fallback);
+    return config->num_classes > 0 ? (int32_t)config->num_classes : read;
 }
 
 int32_t rf_pretrained_config_image_size(rf_pretrained_config *config, int32_t fallback)

@@ -17,6 +17,10 @@ struct rf_pretrained_config {
     uint32_t steps;       /* asked for; 0: the default */
     uint32_t image_size;  /* the same */
     bool synchronized_batch_norm;
+    uint32_t num_classes;      /* asked for; 0: what is read */
+    const char *classes_key;   /* that a classifier has read; NULL: it is none */
+    const char *class_name;    /* of the model; NULL: not asked */
+    bool packed, packed_known; /* asked for; the architecture has asked whether it is */
     rf_result status;
     rf_error_record error; /* the first failure, where `status` is one */
 };

@@ -106,7 +106,7 @@ static bool has_window(const rf_blocks *b, const rf_decoder *d, int32_t index)
 
 /* ---- layers ---- */
 
-static rf_symbol add_attention(const rf_blocks *b, const rf_decoder *d, rf_symbol x, int32_t index)
+static rf_symbol add_attention(const rf_blocks *b, const rf_decoder *d, rf_symbol x, rf_symbol packed, int32_t index)
 {
     const rf_multi_head_attention_params params = { .num_heads = d->heads,
                                                     .num_key_value_heads = d->key_value_heads,
@@ -122,8 +122,9 @@ static rf_symbol add_attention(const rf_blocks *b, const rf_decoder *d, rf_symbo
                                                     .scale = (float)d->scale,
                                                     .softcap = (float)d->score_cap,
                                                     .output_dim = d->width,
+                                                    .packed = packed.id != 0,
                                                     .name = "self_attn" };
-    return rf_block_attention(b, x, (rf_symbol){ 0, 0 }, &params);
+    return rf_block_attention(b, x, packed, &params);
 }
 
 static rf_symbol add_mlp(const rf_blocks *b, const rf_decoder *d, rf_symbol x)
@@ -140,10 +141,10 @@ static rf_symbol add_norm(const rf_blocks *b, const rf_decoder *d, rf_symbol x, 
                              &(rf_rms_norm_params){ .epsilon = d->epsilon, .unit_offset = d->gemma, .name = name });
 }
 
-static rf_symbol add_layer(const rf_blocks *b, const rf_decoder *d, rf_symbol x, int32_t index)
+static rf_symbol add_layer(const rf_blocks *b, const rf_decoder *d, rf_symbol x, rf_symbol packed, int32_t index)
 {
     rf_block_enter(b, "layers", index);
-    rf_symbol y = add_attention(b, d, add_norm(b, d, x, "input_layernorm"), index);
+    rf_symbol y = add_attention(b, d, add_norm(b, d, x, "input_layernorm"), packed, index);
     if (d->gemma) y = add_norm(b, d, y, "post_attention_layernorm");
     x = rf_block_add(b, x, rf_block_dropout(b, y, d->dropout));
     y = add_mlp(b, d, add_norm(b, d, x, d->gemma ? "pre_feedforward_layernorm" : "post_attention_layernorm"));
@@ -164,12 +165,14 @@ static rf_symbol add_head(const rf_blocks *b, const rf_decoder *d, rf_symbol x, 
 void rf_decoder_build(const rf_blocks *b, const rf_decoder *d, rf_pretrained_outputs *outputs)
 {
     rf_layer *table;
-    const rf_symbol ids = rf_model_builder_input(
-        b->builder, RF_I32, RF_SHAPE(rf_pretrained_config_steps(b->config, d->positions)), "input_ids");
+    const int32_t steps = rf_pretrained_config_steps(b->config, d->positions);
+    const rf_symbol ids = rf_model_builder_input(b->builder, RF_I32, RF_SHAPE(steps), "input_ids");
+    const rf_symbol packed = rf_block_packed(b, steps);
     rf_symbol x = rf_block_embedding(b, ids, d->vocabulary, d->width, "embed_tokens", &table);
     if (d->gemma) x = rf_block_scale(b, x, sqrt((double)d->width));
     x = rf_block_dropout(b, x, d->embedding_dropout);
-    for (int32_t i = 0; i < d->layers && rf_pretrained_config_status(b->config) >= 0; i++) x = add_layer(b, d, x, i);
+    for (int32_t i = 0; i < d->layers && rf_pretrained_config_status(b->config) >= 0; i++)
+        x = add_layer(b, d, x, packed, i);
     x = add_norm(b, d, x, "norm");
     if (d->head) x = add_head(b, d, x, table);
     outputs->count = 1;

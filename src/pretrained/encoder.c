@@ -97,7 +97,7 @@ static rf_symbol add_predictions(const rf_blocks *b, const rf_encoder *e, rf_sym
 
 static rf_symbol add_classifier(const rf_blocks *b, const rf_encoder *e, rf_symbol x)
 {
-    const int32_t classes = rf_pretrained_config_count(b->config, "id2label", 2);
+    const int32_t classes = rf_pretrained_config_classes(b->config, "id2label", 2);
     x = rf_block_dropout(b, add_pooler(b, e, x, e->own_pooler ? "classifier_dense" : "pooler"), e->classifier_dropout);
     return rf_block_dense(b, x, classes, RF_ACTIVATION_LINEAR, RF_WITH_BIAS, "classifier");
 }

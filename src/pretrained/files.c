@@ -206,6 +206,8 @@ void rf_tensor_files_close(rf_tensor_files *files)
         rf_safetensors_close(&files->files[i].file);
         rf_free(files->files[i].name);
     }
+    for (uint32_t i = 0; i < files->num_added; i++) rf_free(files->added[i]);
+    rf_free(files->added);
     rf_free(files->files);
     rf_free(files->entries);
     rf_free(files->directory);
@@ -217,4 +219,28 @@ const rf_tensor_entry *rf_tensor_files_find(const rf_tensor_files *files, const 
     if (files->num_entries == 0) return NULL;
     const rf_tensor_entry wanted = { .is.name = name };
     return bsearch(&wanted, files->entries, files->num_entries, sizeof(wanted), compare_entries);
+}
+
+/* ---- tensors that come in addition ---- */
+
+rf_result rf_tensor_files_add(rf_tensor_files *files, const char *name, rf_shape shape, rf_dtype dtype)
+{
+    rf_tensor_entry *entries = RF_NEW_ARRAY(rf_tensor_entry, files->num_entries + 1);
+    char **added = RF_NEW_ARRAY(char *, files->num_added + 1), *own = rf_strdup(name);
+    if (!entries || !added || !own) {
+        rf_free(entries);
+        rf_free(added);
+        rf_free(own);
+        return RF_ERROR_OUT_OF_HOST_MEMORY;
+    }
+    if (files->num_entries > 0) memcpy(entries, files->entries, files->num_entries * sizeof(*entries));
+    if (files->num_added > 0) memcpy(added, files->added, files->num_added * sizeof(*added));
+    entries[files->num_entries] = (rf_tensor_entry){ .is = { .name = own, .dtype = dtype, .shape = shape } };
+    added[files->num_added++] = own;
+    qsort(entries, ++files->num_entries, sizeof(*entries), compare_entries);
+    rf_free(files->entries);
+    rf_free(files->added);
+    files->entries = entries;
+    files->added = added;
+    return RF_OK;
 }

@@ -27,7 +27,7 @@ rf_result rf_shard_index_parse(rf_shard_index *index, const char *path, const ch
 void rf_shard_index_clear(rf_shard_index *index);
 
 typedef struct rf_tensor_entry {
-    rf_archive_entry is; /* the name is borrowed from the file */
+    rf_archive_entry is; /* the name is borrowed from the file; shape and name of a new head are the model's */
     uint32_t file;
 } rf_tensor_entry;
 typedef struct rf_tensor_files {
@@ -39,11 +39,15 @@ typedef struct rf_tensor_files {
     uint32_t num_files;
     rf_tensor_entry *entries; /* of all files, in order of their names */
     uint32_t num_entries;
+    char **added; /* names of those that no file has yet */
+    uint32_t num_added;
 } rf_tensor_files;
 /* Opens model.safetensors or, where there is none, the shards that an index names. Freed with rf_tensor_files_close(),
  * also when it fails. */
 rf_result rf_tensor_files_open(rf_tensor_files *files, const char *directory);
 void rf_tensor_files_close(rf_tensor_files *files);
+/* Adds a tensor to the first file; entries move. */
+rf_result rf_tensor_files_add(rf_tensor_files *files, const char *name, rf_shape shape, rf_dtype dtype);
 /* NULL: there is none of that name. */
 const rf_tensor_entry *rf_tensor_files_find(const rf_tensor_files *files, const char *name);
 

@@ -68,7 +68,7 @@ static gpt2 read_config(rf_pretrained_config *c, rf_model_builder *builder)
     return m;
 }
 
-static rf_symbol add_block(const gpt2 *m, rf_symbol x, int32_t index)
+static rf_symbol add_block(const gpt2 *m, rf_symbol x, rf_symbol packed, int32_t index)
 {
     const int32_t key_dim = m->width / m->heads;
     const double scale = (m->scale ? 1.0 / sqrt((double)key_dim) : 1.0) / (m->scale_by_layer ? index + 1 : 1);
@@ -77,10 +77,11 @@ static rf_symbol add_block(const gpt2 *m, rf_symbol x, int32_t index)
                                                        .causal = true,
                                                        .dropout = (float)m->attention_dropout,
                                                        .scale = (float)scale,
+                                                       .packed = packed.id != 0,
                                                        .name = "attn" };
     rf_block_enter(&m->b, "h", index);
     rf_symbol y = rf_block_layer_norm(&m->b, x, m->epsilon, "ln_1");
-    y = rf_block_dropout(&m->b, rf_block_attention(&m->b, y, (rf_symbol){ 0, 0 }, &attention), m->dropout);
+    y = rf_block_dropout(&m->b, rf_block_attention(&m->b, y, packed, &attention), m->dropout);
     x = rf_block_add(&m->b, x, y);
     y = rf_block_layer_norm(&m->b, x, m->epsilon, "ln_2");
     y = rf_block_dense(&m->b, y, m->inner, m->activation, RF_WITH_BIAS, "mlp/c_fc");
@@ -100,11 +101,12 @@ static rf_result build_gpt2(rf_pretrained_config *config, rf_model_builder *buil
     const bool tied = rf_pretrained_config_flag(config, "tie_word_embeddings", true);
     const double dropout = rf_block_rate(&m.b, "embd_pdrop", 0.1);
     rf_layer *table;
-    const rf_symbol ids =
-        rf_model_builder_input(builder, RF_I32, RF_SHAPE(rf_pretrained_config_steps(config, m.positions)), "input_ids");
+    const int32_t steps = rf_pretrained_config_steps(config, m.positions);
+    const rf_symbol ids = rf_model_builder_input(builder, RF_I32, RF_SHAPE(steps), "input_ids");
+    const rf_symbol packed = rf_block_packed(&m.b, steps);
     rf_symbol x = rf_block_embedding(&m.b, ids, m.vocabulary, m.width, "wte", &table);
-    x = rf_block_dropout(&m.b, rf_block_positions(&m.b, x, m.positions, "wpe"), dropout);
-    for (int32_t i = 0; i < m.layers && rf_pretrained_config_status(config) >= 0; i++) x = add_block(&m, x, i);
+    x = rf_block_dropout(&m.b, rf_block_packed_positions(&m.b, x, packed, m.positions, "wpe"), dropout);
+    for (int32_t i = 0; i < m.layers && rf_pretrained_config_status(config) >= 0; i++) x = add_block(&m, x, packed, i);
     x = rf_block_layer_norm(&m.b, x, m.epsilon, "ln_f");
     if (class == 0) x = rf_block_head(&m.b, x, tied ? table : NULL, m.vocabulary, "lm_head");
     outputs->count = 1;

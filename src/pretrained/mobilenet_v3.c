@@ -72,7 +72,11 @@ static const rf_pretrained_tensor tensors[] = {
     DENSE("features.{}.block.{}.fc1", "features/{}/block/{}/fc1"),
     DENSE("features.{}.block.{}.fc2", "features/{}/block/{}/fc2"),
     DENSE("classifier.0", "classifier_dense"),
-    DENSE("classifier.3", "classifier"),
+    { .tensor = "classifier.3.weight",
+      .variable = "classifier/kernel",
+      .layout = RF_PRETRAINED_TRANSPOSED,
+      .head = true },
+    { .tensor = "classifier.3.bias", .variable = "classifier/bias", .head = true },
 };
 
 /* ---- sizes ---- */
@@ -182,7 +186,7 @@ static rf_result build_mobilenet(rf_pretrained_config *c, rf_model_builder *buil
     rf_symbol x = add_features(&b, &v, rf_vision_input(&b, size, size, 3));
     x = rf_block_dense(&b, rf_vision_mean(&b, x), v.last, HS, RF_WITH_BIAS, "classifier_dense");
     x = rf_block_dropout(&b, x, rf_block_rate(&b, "dropout", 0.2));
-    const int32_t classes = rf_pretrained_config_size(c, "num_classes", 1000);
+    const int32_t classes = rf_pretrained_config_classes(c, "num_classes", 1000);
     x = rf_block_dense(&b, x, classes, RF_ACTIVATION_LINEAR, RF_WITH_BIAS, "classifier");
     rf_block_output(outputs, x, "logits");
     return RF_OK;

@@ -8,6 +8,7 @@
 #include "base/params.h"
 #include "base/platform.h"
 #include "persist/file_ops.h"
+#include "persist/json.h"
 #include "pretrained/architectures.h"
 #include "pretrained/config.h"
 #include "pretrained/generation.h"
@@ -67,6 +68,9 @@ struct rf_pretrained {
     rf_tensor_files files; /* of the chief alone, like the weights */
     rf_weights weights;
     rf_module_names modules;
+    char *config_text;      /* of the chief: what is to be saved instead of the file; NULL: nothing */
+    const char **new_names; /* of variables that begin anew; the model's */
+    uint32_t num_new;
 };
 
 /* ---- the architecture ---- */
@@ -128,6 +132,12 @@ static rf_result describe_model(rf_pretrained_config *config, const rf_pretraine
     RF_REQUIRE(outputs->count > 0 && outputs->count <= RF_MAX_COMPONENTS,
                "rf_pretrained_open: the function of architecture '%s' gives %u outputs", architecture->model_type,
                outputs->count);
+    RF_REQUIRE(config->num_classes == 0 || config->classes_key,
+               "rf_pretrained_open: num_classes: models of type '%s' are no classifiers", architecture->model_type);
+    if (config->packed && !config->packed_known)
+        return RF_FAIL(RF_ERROR_UNSUPPORTED,
+                       "rf_pretrained_open: packed is set, but models of type '%s' tell no sequences of a row apart",
+                       architecture->model_type);
     return rf_pretrained_config_check_read(config, architecture, params);
 }
 
@@ -170,7 +180,10 @@ static rf_result move_window(rf_pretrained *p, const rf_weight *w, rf_variable *
 {
     rf_strategy *strategy = p->model->strategy;
     rf_result r = RF_OK;
-    if (w) r = rf_weight_read(&p->weights, w, range.begin / w->out, range.end / w->out, values, raw);
+    if (w)
+        r = rf_weight_read(&p->weights, w, range.begin / w->out, range.end / w->out, values, raw);
+    else if (rf_strategy_is_chief(strategy)) /* as its initializer has made it */
+        r = rf_variable_read_range(variable, range, values);
     RF_TRY(rf_broadcast_result(strategy, r));
     RF_TRY(rf_broadcast_bytes(strategy, "pretrained weights", values, (range.end - range.begin) * sizeof(float)));
     return rf_variable_assign_range(variable, range, values);
@@ -199,8 +212,13 @@ static rf_result load_quantized(rf_pretrained *p, const rf_model_variable *of, v
     const uint64_t count = rf_variable_num_words(variable);
     float *words = RF_NEW_ARRAY(float, count);
     rf_result r = rf_strategy_fail_in_job(strategy, words ? RF_OK : RF_ERROR_OUT_OF_HOST_MEMORY);
-    if (r >= 0 && rf_strategy_is_chief(strategy))
-        r = pack_weight(p, rf_weights_source(&p->weights, of->name), variable, raw, words);
+    const rf_weight *w = rf_strategy_is_chief(strategy) ? rf_weights_source(&p->weights, of->name) : NULL;
+    if (r >= 0 && w && w->is_new)
+        r = RF_FAIL(RF_ERROR_INVALID_ARGUMENT,
+                    "'%s' begins anew, and what is in few bits is not trained: leave it out of rf_quantize_params",
+                    of->name);
+    else if (r >= 0 && w)
+        r = pack_weight(p, w, variable, raw, words);
     r = rf_broadcast_result(strategy, r);
     for (uint64_t at = 0, n; r >= 0 && at < count; at += n) {
         n = count - at < RF_WEIGHTS_WINDOW ? count - at : RF_WEIGHTS_WINDOW;
@@ -219,9 +237,14 @@ static rf_result load_variable(rf_pretrained *p, const rf_model_variable *of, fl
     rf_variable *variable = of->variable;
     const rf_weight *w = rf_strategy_is_chief(strategy) ? rf_weights_source(&p->weights, of->name) : NULL;
     const uint64_t count = (uint64_t)rf_shape_count(rf_variable_shape(variable));
-    uint64_t step = w ? rf_weight_rows(w) * w->out : 0;
+    uint64_t step = w && !w->is_new ? rf_weight_rows(w) * w->out : 0;
     RF_TRY(rf_broadcast_bytes(strategy, "pretrained window", &step, sizeof(step)));
-    if (step == 0 || step > RF_WEIGHTS_WINDOW)
+    if (step == 0) {
+        p->new_names[p->num_new++] = of->name;
+        step = RF_WEIGHTS_WINDOW;
+        w = NULL;
+    }
+    if (step > RF_WEIGHTS_WINDOW)
         return RF_FAIL(RF_ERROR_INTERNAL, "rank 0 reads '%s' in pieces of %llu elements", rf_variable_name(variable),
                        (unsigned long long)step);
     for (uint64_t at = 0; at < count; at += step)
@@ -235,6 +258,8 @@ static rf_result load_weights(rf_pretrained *p)
     float *values = RF_NEW_ARRAY(float, RF_WEIGHTS_WINDOW);
     void *raw = rf_strategy_is_chief(strategy) ? RF_NEW_ARRAY(float, RF_WEIGHTS_WINDOW) : NULL;
     rf_result r = values && (raw || !rf_strategy_is_chief(strategy)) ? RF_OK : RF_ERROR_OUT_OF_HOST_MEMORY;
+    p->new_names = RF_NEW_ARRAY(const char *, p->model->tracked.count);
+    if (!p->new_names) r = RF_ERROR_OUT_OF_HOST_MEMORY;
     r = rf_strategy_fail_in_job(strategy, r);
     for (uint32_t i = 0; r >= 0 && i < p->model->tracked.count; i++)
         r = load_variable(p, &p->model->tracked.items[i], values, raw);
@@ -280,6 +305,31 @@ static rf_result broadcast_text(rf_strategy *strategy, char **text, size_t *size
     return rf_broadcast_bytes(strategy, "config", *text, bytes);
 }
 
+/* The configuration, with the classes that were asked for. */
+static rf_result describe_classes(const rf_pretrained_config *config, const char *const *names, char **text)
+{
+    json_t *root = json_deep_copy(config->root), *labels = json_object(), *numbers = json_object();
+    bool whole = root && labels && numbers;
+    for (uint32_t i = 0; whole && i < config->num_classes; i++) {
+        char number[16], made[24];
+        snprintf(number, sizeof(number), "%u", i);
+        snprintf(made, sizeof(made), "LABEL_%u", i);
+        const char *name = names && names[i] ? names[i] : made;
+        whole = json_object_set_new(labels, number, json_string(name)) == 0 &&
+                json_object_set_new(numbers, name, json_integer(i)) == 0;
+    }
+    whole = whole && json_object_set(root, "id2label", labels) == 0 && json_object_set(root, "label2id", numbers) == 0;
+    if (whole && config->class_name)
+        whole = json_object_set_new(root, "architectures", json_pack("[s]", config->class_name)) == 0;
+    if (whole && strcmp(config->classes_key, "id2label") != 0)
+        whole = json_object_set_new(root, config->classes_key, json_integer(config->num_classes)) == 0;
+    json_decref(labels);
+    json_decref(numbers);
+    if (whole) return rf_json_text(root, text);
+    json_decref(root);
+    return RF_FAIL(RF_ERROR_OUT_OF_HOST_MEMORY, "class_names: out of memory, or a name that is not UTF-8");
+}
+
 /* All workers make the same model, of the chief's text; the chief's tensors have to fit its variables. */
 static rf_result open_model(rf_pretrained *p, rf_strategy *strategy, rf_pretrained_config *config,
                             const rf_pretrained_architecture *architecture, const rf_pretrained_params *params,
@@ -289,13 +339,17 @@ static rf_result open_model(rf_pretrained *p, rf_strategy *strategy, rf_pretrain
     const rf_variable_source source = { chief ? admit_variable : admit_any, chief ? &p->weights : NULL };
     config->num_tensors = room->tensors;
     config->steps = params ? params->sequence_length : 0;
+    config->packed = params && params->packed;
     config->image_size = params ? params->image_size : 0;
     config->synchronized_batch_norm = params && params->synchronized_batch_norm;
+    config->num_classes = params ? params->num_classes : 0;
     RF_TRY(rf_strategy_reserve_variables(strategy, room->elements, room->words, room->variables));
+    p->weights.new_heads = config->num_classes > 0;
     RF_TRY(make_model(strategy, config, architecture, params, &source, &p->model));
-    rf_module_names_init(&p->modules, architecture, rf_pretrained_config_text(config, "architectures.0"), p->path,
-                         p->model);
+    const char *class = config->class_name ? config->class_name : rf_pretrained_config_text(config, "architectures.0");
+    rf_module_names_init(&p->modules, architecture, class, p->path, p->model);
     p->model->weight_names = &p->modules.names;
+    if (chief && config->num_classes > 0) RF_TRY(describe_classes(config, params->class_names, &p->config_text));
     return chief ? rf_weights_bind(&p->weights, p->model) : RF_OK;
 }
 
@@ -348,6 +402,10 @@ rf_result rf_pretrained_open(rf_strategy *strategy, const char *path, const rf_p
     RF_TRY(RF_PARAMS_CHECK(rf_quantize_params, params ? params->quantize : NULL));
     RF_REQUIRE(strategy, "rf_pretrained_open: strategy is NULL");
     RF_REQUIRE(path && *path, "rf_pretrained_open: path is empty");
+    RF_REQUIRE(!params || params->num_classes <= INT32_MAX, "rf_pretrained_open: num_classes is %u",
+               params->num_classes);
+    RF_REQUIRE(!params || !params->class_names || params->num_classes > 0,
+               "rf_pretrained_open: class_names are given, but no num_classes");
     for (uint32_t i = 0; params && i < params->num_architectures; i++)
         RF_TRY(check_architecture(&params->architectures[i]));
     rf_pretrained *p = RF_NEW(rf_pretrained);
@@ -433,6 +491,11 @@ rf_result rf_pretrained_image_scale(const rf_pretrained *pretrained, rf_augment_
     return RF_OK;
 }
 
+const char *rf_pretrained_new_variable(const rf_pretrained *pretrained, uint32_t index)
+{
+    return pretrained && index < pretrained->num_new ? pretrained->new_names[index] : NULL;
+}
+
 rf_model *rf_pretrained_model(const rf_pretrained *pretrained)
 {
     return pretrained ? pretrained->model : NULL;
@@ -461,6 +524,8 @@ void rf_pretrained_destroy(rf_pretrained **pretrained)
     rf_generation_defaults_clear(&p->generation);
     rf_weights_clear(&p->weights);
     rf_tensor_files_close(&p->files);
+    rf_free(p->config_text);
+    rf_free(p->new_names);
     rf_free(p->path);
     rf_free(p);
 }
@@ -506,11 +571,42 @@ static rf_result save_weights(const rf_pretrained *p, const char *path)
     return RF_OK;
 }
 
+static rf_result write_text(const char *text, const char *to)
+{
+    rf_new_file file;
+    RF_TRY(rf_new_file_begin(&file, &rf_system_file_ops, to));
+    const rf_result r = rf_file_write_at(&rf_system_file_ops, file.fd, to, text, strlen(text), 0);
+    if (r >= 0) return rf_new_file_commit(&file);
+    rf_new_file_abandon(&file);
+    return r;
+}
+
+/* The directory has an index, and tensors that it does not name. */
+static bool needs_index(const rf_pretrained *p)
+{
+    return p->files.num_added > 0 && strcmp(p->files.files[0].name, RF_PRETRAINED_FILE) != 0;
+}
+
+static rf_result write_index(const rf_pretrained *p, const char *to)
+{
+    char *text;
+    RF_TRY(rf_weights_index(&p->weights, &text));
+    const rf_result r = write_text(text, to);
+    rf_free(text);
+    return r;
+}
+
 static rf_result save_others(const rf_pretrained *p, const char *path)
 {
     for (uint32_t i = 0; i < sizeof(other_files) / sizeof(other_files[0]); i++) {
         char *from = rf_path_in(p->path, other_files[i]), *to = rf_path_in(path, other_files[i]);
-        const rf_result r = from && to ? copy_file(from, to) : RF_ERROR_OUT_OF_HOST_MEMORY;
+        rf_result r = from && to ? RF_OK : RF_ERROR_OUT_OF_HOST_MEMORY;
+        if (r >= 0 && strcmp(other_files[i], CONFIG_FILE) == 0 && p->config_text)
+            r = write_text(p->config_text, to);
+        else if (r >= 0 && strcmp(other_files[i], RF_PRETRAINED_INDEX) == 0 && needs_index(p))
+            r = write_index(p, to);
+        else if (r >= 0)
+            r = copy_file(from, to);
         rf_free(from);
         rf_free(to);
         RF_TRY(r);

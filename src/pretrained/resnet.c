@@ -165,7 +165,7 @@ static rf_result build_hub(rf_pretrained_config *c, rf_model_builder *builder, r
     read_stages(c, &r);
     r.channels = rf_pretrained_config_size(c, "num_channels", 3);
     r.stem = rf_pretrained_config_size(c, "embedding_size", 64);
-    r.classes = rf_pretrained_config_count(c, "id2label", 2);
+    r.classes = r.head ? rf_pretrained_config_classes(c, "id2label", 2) : 1;
     r.halves_first = rf_pretrained_config_flag(c, "downsample_in_first_stage", false);
     r.halves_earlier = rf_pretrained_config_flag(c, "downsample_in_bottleneck", false);
     r.activation = rf_pretrained_config_activation(c, "hidden_act", RF_ACTIVATION_RELU);
@@ -193,7 +193,7 @@ static rf_result build_named(rf_pretrained_config *c, rf_model_builder *builder,
         r.widths[s] = (n->bottleneck ? 256 : 64) << s;
     }
     r.channels = rf_pretrained_config_size(c, "in_chans", 3);
-    r.classes = rf_pretrained_config_size(c, "num_classes", 1000);
+    r.classes = rf_pretrained_config_classes(c, "num_classes", 1000);
     (void)rf_pretrained_config_choice(c, "global_pool", pools, 1, 0);
     add_network(&b, &r, outputs);
     return RF_OK;

@@ -25,7 +25,11 @@ static const rf_pretrained_tensor tensors[] = {
     RF_ENCODER_PRODUCT("encoder.layer.{}.intermediate.dense", "layer/{}/intermediate"),
     RF_ENCODER_PRODUCT("encoder.layer.{}.output.dense", "layer/{}/output"),
     RF_ENCODER_NORM("layernorm", "layernorm"),
-    RF_ENCODER_HEAD("pooler.dense", "pooler"),
+    { .tensor = "pooler.dense.weight",
+      .variable = "pooler/kernel",
+      .layout = RF_PRETRAINED_TRANSPOSED,
+      .optional = true },
+    { .tensor = "pooler.dense.bias", .variable = "pooler/bias", .optional = true },
     RF_ENCODER_HEAD("classifier", "classifier"),
 };
 
@@ -96,7 +100,7 @@ static rf_result build_vit(rf_pretrained_config *c, rf_model_builder *builder, r
     RF_TRY(rf_pretrained_config_status(c));
     const rf_symbol x = add_layers(&b, &v), first = rf_block_first_step(&b, x);
     if (head) {
-        const int32_t labels = rf_pretrained_config_count(c, "id2label", 2);
+        const int32_t labels = rf_pretrained_config_classes(c, "id2label", 2);
         rf_block_output(outputs, rf_block_dense(&b, first, labels, RF_ACTIVATION_LINEAR, RF_WITH_BIAS, "classifier"),
                         "logits");
         return RF_OK;

@@ -8,6 +8,7 @@
 #include "base/quantize.h"
 #include "persist/archive/writer.h"
 #include "persist/arrays/interchange_files.h"
+#include "persist/json.h"
 #include "pretrained/names.h"
 #include "train/model/model.h"
 
@@ -66,10 +67,9 @@ static rf_result list_variables(rf_weights *weights)
     return RF_OK;
 }
 
-rf_result rf_weights_match(rf_weights *weights, const rf_tensor_files *files,
-                           const rf_pretrained_architecture *architecture)
+rf_result rf_weights_match(rf_weights *weights, rf_tensor_files *files, const rf_pretrained_architecture *architecture)
 {
-    *weights = (rf_weights){ .files = files, .architecture = architecture };
+    *weights = (rf_weights){ .files = files, .architecture = architecture, .new_heads = weights->new_heads };
     for (uint32_t i = 0; i < files->num_entries; i++) RF_TRY(match_tensor(weights, &files->entries[i]));
     return list_variables(weights);
 }
@@ -236,10 +236,91 @@ static rf_result fail_missing(const rf_weights *weights, const char *variable)
                    a->model_type, variable);
 }
 
+/* The row of a head that may begin anew; NULL: the variable is of none. */
+static const rf_pretrained_tensor *find_new_head(const rf_weights *weights, const char *variable,
+                                                 rf_name_numbers *numbers)
+{
+    const rf_pretrained_architecture *a = weights->architecture;
+    for (uint32_t i = 0; weights->new_heads && i < a->num_tensors; i++) {
+        const rf_pretrained_tensor *row = &a->tensors[i];
+        if (row->variable && rf_name_match(row->variable, variable, numbers)) return row->head ? row : NULL;
+    }
+    return NULL;
+}
+
 rf_result rf_weights_admit(const rf_weights *weights, const char *name, rf_shape shape)
 {
+    rf_name_numbers numbers;
     const rf_weight *w = rf_weights_source(weights, name);
-    return w ? check_shape(weights, w, shape) : fail_missing(weights, name);
+    rf_weight found = w ? *w : (rf_weight){ 0 };
+    if (!find_new_head(weights, name, &numbers))
+        return w ? check_shape(weights, w, shape) : fail_missing(weights, name);
+    return w && find_matrix(&found, shape) ? check_shape(weights, w, shape) : 1;
+}
+
+/* The shape that a tensor of a head has: PyTorch's kernels are transposed. */
+static rf_shape shape_in_file(const rf_pretrained_tensor *row, rf_shape shape)
+{
+    return row->layout == RF_PRETRAINED_TRANSPOSED && shape.rank == 2 ? RF_SHAPE(shape.dim[1], shape.dim[0]) : shape;
+}
+
+/* Names begin with the architecture's prefix, or it has none. */
+static bool has_prefix(const rf_weights *weights)
+{
+    for (uint32_t i = 0; weights->architecture->prefix && i < weights->files->num_entries; i++) {
+        const char *name = weights->files->entries[i].is.name;
+        if (without_prefix(weights, name) != name) return true;
+    }
+    return !weights->architecture->prefix;
+}
+
+/* Adds tensors of heads that no file has. Entries move, so that all are matched anew. */
+static rf_result add_missing_heads(rf_weights *weights, const rf_model *model)
+{
+    const uint32_t before = weights->files->num_added;
+    for (uint32_t i = 0; i < model->tracked.count; i++) {
+        const rf_model_variable *v = &model->tracked.items[i];
+        rf_name_numbers numbers;
+        const rf_pretrained_tensor *row = find_new_head(weights, v->name, &numbers);
+        if (!row || rf_weights_source(weights, v->name)) continue;
+        char *name = rf_name_fill(row->tensor, &numbers);
+        const rf_shape shape = shape_in_file(row, rf_variable_shape(v->variable));
+        const rf_result r =
+            name ? rf_tensor_files_add(weights->files, name, shape, RF_F32) : RF_ERROR_OUT_OF_HOST_MEMORY;
+        rf_free(name);
+        RF_TRY(r);
+    }
+    if (weights->files->num_added == before) return RF_OK;
+    const bool adds_prefix = !has_prefix(weights);
+    rf_tensor_files *files = weights->files;
+    const rf_pretrained_architecture *architecture = weights->architecture;
+    const bool new_heads = weights->new_heads;
+    rf_weights_clear(weights);
+    weights->new_heads = new_heads;
+    RF_TRY(rf_weights_match(weights, files, architecture));
+    weights->adds_prefix = adds_prefix;
+    return RF_OK;
+}
+
+static bool was_added(const rf_tensor_files *files, const char *name)
+{
+    for (uint32_t i = 0; i < files->num_added; i++)
+        if (files->added[i] == name) return true;
+    return false;
+}
+
+/* Heads whose tensors have been added, or do not fit and get the shape that the model has. */
+static void mark_new_heads(rf_weights *weights)
+{
+    for (uint32_t i = 0; i < weights->count; i++) {
+        rf_weight *w = &weights->items[i];
+        rf_name_numbers numbers;
+        if (!w->variable || !find_new_head(weights, w->name, &numbers)) continue;
+        const rf_shape shape = rf_variable_shape(w->variable);
+        w->is_new = was_added(weights->files, w->tensor->is.name) || !find_matrix(w, shape);
+        if (w->is_new)
+            weights->files->entries[w->tensor - weights->files->entries].is.shape = shape_in_file(w->row, shape);
+    }
 }
 
 /* Gives each weight the variable of its name. */
@@ -291,8 +372,10 @@ static rf_result place_parts(const rf_weights *weights)
 
 rf_result rf_weights_bind(rf_weights *weights, rf_model *model)
 {
+    RF_TRY(add_missing_heads(weights, model));
     find_variables(weights, model);
     drop_others(weights);
+    mark_new_heads(weights);
     RF_TRY(list_variables(weights));
     for (uint32_t i = 0; i < weights->count; i++) {
         rf_weight *w = &weights->items[i];
@@ -431,7 +514,8 @@ static int compare_tensors(const void *x, const void *y)
 static rf_result find_values(writing *s, const char *name)
 {
     const rf_weights *weights = s->weights;
-    const rf_weight wanted = { .tensor = rf_tensor_files_find(weights->files, name) };
+    rf_weight wanted = { .tensor = rf_tensor_files_find(weights->files, name) };
+    if (!wanted.tensor) wanted.tensor = rf_tensor_files_find(weights->files, without_prefix(weights, name));
     if (s->first && s->first->tensor == wanted.tensor) return RF_OK;
     forget_values(s);
     s->first = bsearch(&wanted, weights->items, weights->count, sizeof(wanted), compare_tensors);
@@ -473,7 +557,8 @@ static rf_result read_values(void *user, const char *name, uint64_t offset, void
     const rf_weight *w = s->first;
     const uint64_t bytes = rf_dtype_size(w->tensor->is.dtype);
     if (s->count == 0)
-        return rf_safetensors_read_range(s->weights->files->files[w->tensor->file].file, name, offset, data, size);
+        return rf_safetensors_read_range(s->weights->files->files[w->tensor->file].file, w->tensor->is.name, offset,
+                                         data, size);
     const bool transposed = is_transposed(w);
     const bool flat = !transposed && w->row->part == 0;
     const uint64_t count = size / bytes, width = transposed ? w->in : flat ? w->in : w->total;
@@ -492,6 +577,33 @@ static rf_result read_values(void *user, const char *name, uint64_t offset, void
     return RF_OK;
 }
 
+/* The name that a tensor is written under; rf_free(). */
+static char *written_name(const rf_weights *weights, const char *name)
+{
+    const bool adds = weights->adds_prefix && !was_added(weights->files, name);
+    return rf_asprintf("%s%s", adds ? weights->architecture->prefix : "", name);
+}
+
+rf_result rf_weights_index(const rf_weights *weights, char **text)
+{
+    const rf_tensor_files *files = weights->files;
+    uint64_t bytes = 0;
+    json_t *map = json_object();
+    bool whole = map != NULL;
+    for (uint32_t i = 0; whole && i < files->num_entries; i++) {
+        const rf_tensor_entry *e = &files->entries[i];
+        char *name = written_name(weights, e->is.name);
+        bytes += (uint64_t)rf_shape_count(e->is.shape) * rf_dtype_size(e->is.dtype);
+        whole = name && json_object_set_new(map, name, json_string(files->files[e->file].name)) == 0;
+        rf_free(name);
+    }
+    if (whole)
+        return rf_json_text(json_pack("{s:{s:I}, s:o}", "metadata", "total_size", (json_int_t)bytes, "weight_map", map),
+                            text);
+    json_decref(map);
+    return RF_ERROR_OUT_OF_HOST_MEMORY;
+}
+
 rf_result rf_weights_write(const rf_weights *weights, uint32_t file, const char *path)
 {
     const rf_tensor_files *files = weights->files;
@@ -501,12 +613,16 @@ rf_result rf_weights_write(const rf_weights *weights, uint32_t file, const char 
     rf_result r = s.values && arrays ? RF_OK : RF_ERROR_OUT_OF_HOST_MEMORY;
     for (uint32_t i = 0; r >= 0 && i < files->num_entries; i++) {
         const rf_tensor_entry *e = &files->entries[i];
-        if (e->file == file) arrays[count++] = (rf_named_array){ e->is.name, { e->is.dtype, e->is.shape, NULL } };
+        if (e->file != file) continue;
+        char *name = written_name(weights, e->is.name);
+        if (!name) r = RF_ERROR_OUT_OF_HOST_MEMORY;
+        arrays[count++] = (rf_named_array){ name, { e->is.dtype, e->is.shape, NULL } };
     }
     if (r >= 0)
         r = rf_safetensors_write_from(&rf_system_file_ops, path, arrays, count, "{\"format\":\"pt\"}",
                                       &(rf_archive_source){ read_values, &s });
     forget_values(&s);
+    for (uint32_t i = 0; i < count; i++) rf_free((char *)(uintptr_t)arrays[i].name);
     rf_free(s.values);
     rf_free(arrays);
     return r;

@@ -18,9 +18,12 @@ typedef struct rf_weight {
     uint64_t in, out;      /* of the variable as a matrix */
     uint64_t places;       /* of a kernel; 1: another matrix */
     uint64_t total, first; /* outputs of the tensor; the first one of this part */
+    bool is_new;           /* the variable begins anew, and the tensor is what it will be */
 } rf_weight;
 typedef struct rf_weights {
-    const rf_tensor_files *files;
+    rf_tensor_files *files;
+    bool new_heads;   /* variables of heads may begin anew */
+    bool adds_prefix; /* the files had a model without a head, and names without the prefix that one with a head has */
     const rf_pretrained_architecture *architecture;
     rf_weight *items; /* in order of the tensors' names, and of their parts */
     uint32_t count, capacity;
@@ -29,15 +32,15 @@ typedef struct rf_weights {
 } rf_weights;
 
 /* Names alone. Freed with rf_weights_clear(), also when it fails. */
-rf_result rf_weights_match(rf_weights *weights, const rf_tensor_files *files,
-                           const rf_pretrained_architecture *architecture);
+rf_result rf_weights_match(rf_weights *weights, rf_tensor_files *files, const rf_pretrained_architecture *architecture);
 void rf_weights_clear(rf_weights *weights);
 /* Elements of all variables in f32, and words of those in few bits, as far as the files tell. */
 void rf_weights_count_elements(const rf_weights *weights, const rf_strategy *strategy, uint64_t *elements,
                                uint64_t *words);
 /* The weight whose row stands first in the table, of those with this variable; NULL: there is none. */
 const rf_weight *rf_weights_source(const rf_weights *weights, const char *name);
-/* Whether a tensor has the values of a variable that is about to be: fails where none has, or one of another shape. */
+/* Whether a tensor has the values of a variable that is about to be: fails where none has, or one of another shape. 1:
+ * it begins anew. */
 rf_result rf_weights_admit(const rf_weights *weights, const char *name, rf_shape shape);
 /* The variables of a model, each of which has been admitted: all tensors must have a place in it. */
 rf_result rf_weights_bind(rf_weights *weights, rf_model *model);
@@ -49,6 +52,8 @@ rf_result rf_weight_read(const rf_weights *weights, const rf_weight *w, uint64_t
                          void *raw);
 /* Rows that a window has. */
 uint64_t rf_weight_rows(const rf_weight *w);
+/* The index that names the tensors, as a text; rf_free(). */
+rf_result rf_weights_index(const rf_weights *weights, char **text);
 /* Writes the tensors of one of the files anew, with the values that variables have now. */
 rf_result rf_weights_write(const rf_weights *weights, uint32_t file, const char *path);
 

@@ -305,7 +305,7 @@ rf_result rf_variable_write_words(rf_variable *variable, const void *words);
 /* It has been assigned since it was made, or since its words were written. */
 bool rf_variable_was_assigned(const rf_variable *variable);
 /* Whoever has the values of the variables that are about to be made: each is asked for, before it takes memory, and has
- * no values until they are assigned. */
+ * no values until they are assigned, or those of its initializer where the answer is above 0. */
 typedef struct rf_variable_source {
     rf_result (*admit)(void *user, const char *name, rf_shape shape);
     void *user;

@@ -143,7 +143,15 @@ static rf_result decode_text(const chats_plan *p, const json_t *object, rf_chat_
     return p->end >= 0 ? rf_chat_tokens_append(to, &p->end, 1, true) : RF_OK;
 }
 
-static rf_result decode_chat(const void *plan, const json_t *object, const char *text, size_t size, rf_element *out)
+static bool trains_any(const int32_t *labels, uint64_t count)
+{
+    for (uint64_t i = 0; i < count; i++)
+        if (labels[i] != RF_IGNORED_LABEL) return true;
+    return false;
+}
+
+static rf_result decode_chat(const void *plan, const json_t *object, const char *text, size_t size, rf_element *out,
+                             bool *cut)
 {
     const chats_plan *p = plan;
     rf_array *tokens = &out->component[0], *labels = &out->component[1];
@@ -155,7 +163,13 @@ static rf_result decode_chat(const void *plan, const json_t *object, const char 
     RF_TRY(messages ? render_chat(p, messages, &chat, &to) : decode_text(p, object, &to));
     if (to.count == 0) return RF_FAIL(RF_ERROR_CORRUPT_DATA, "it makes no tokens");
     const uint64_t count = to.count < to.room ? to.count : to.room;
-    if (to.count <= to.room) to.labels[to.count - 1] = RF_IGNORED_LABEL; /* nothing follows */
+    *cut = to.count > to.room;
+    if (*cut && !trains_any(to.labels, count))
+        return RF_FAIL(RF_ERROR_INVALID_ARGUMENT,
+                       "nothing of its first %llu tokens is to be learned; raise max_tokens of rf_chats_params, or "
+                       "leave such chats out with rf_dataset_ignore_errors()",
+                       (unsigned long long)count);
+    if (!*cut) to.labels[to.count - 1] = RF_IGNORED_LABEL; /* nothing follows */
     tokens->shape.dim[0] = labels->shape.dim[0] = (int64_t)count;
     return RF_OK;
 }

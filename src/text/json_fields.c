@@ -38,11 +38,12 @@ static rf_result set_rows(const rf_jsonl_field *f, uint64_t count, rf_array *out
 }
 
 /* Bytes or tokens of a text, cut where that is wanted. */
-static rf_result put_values(const rf_jsonl_field *f, const void *values, uint64_t count, rf_array *out)
+static rf_result put_values(const rf_jsonl_field *f, const void *values, uint64_t count, rf_array *out, bool *cut)
 {
     uint64_t most = (uint64_t)rf_shape_count(out->shape);
     if (f->truncate && count > most) {
         count = most;
+        *cut = true;
         /* A character of several bytes is cut as a whole. */
         const unsigned char *bytes = values;
         while (f->dtype == RF_U8 && f->variable && count > 0 && (bytes[count] & 0xc0) == 0x80) count--;
@@ -52,13 +53,13 @@ static rf_result put_values(const rf_jsonl_field *f, const void *values, uint64_
     return RF_OK;
 }
 
-static rf_result put_text(const rf_jsonl_field *f, const json_t *value, rf_array *out)
+static rf_result put_text(const rf_jsonl_field *f, const json_t *value, rf_array *out, bool *cut)
 {
     if (!json_is_string(value)) return rf_jsonl_fail(f->name, "is no text");
-    if (!f->tokenizer) return put_values(f, json_string_value(value), json_string_length(value), out);
+    if (!f->tokenizer) return put_values(f, json_string_value(value), json_string_length(value), out, cut);
     rf_array tokens = { 0 };
     rf_result r = rf_jsonl_encode(f->tokenizer, value, false, &tokens);
-    if (r == RF_OK) r = put_values(f, tokens.data, (uint64_t)tokens.shape.dim[0], out);
+    if (r == RF_OK) r = put_values(f, tokens.data, (uint64_t)tokens.shape.dim[0], out, cut);
     rf_array_free(&tokens);
     return r;
 }
@@ -97,7 +98,8 @@ static rf_result put_numbers(const rf_jsonl_field *f, const json_t *value, int32
     return RF_OK;
 }
 
-static rf_result decode_fields(const void *plan, const json_t *object, const char *text, size_t size, rf_element *out)
+static rf_result decode_fields(const void *plan, const json_t *object, const char *text, size_t size, rf_element *out,
+                               bool *cut)
 {
     (void)text, (void)size;
     const fields_plan *p = plan;
@@ -107,12 +109,16 @@ static rf_result decode_fields(const void *plan, const json_t *object, const cha
         rf_array *to = &out->component[i];
         if (!value) return rf_jsonl_fail(f->name, "is missing");
         if (f->dtype == RF_U8 || f->tokenizer) {
-            RF_TRY(put_text(f, value, to));
+            RF_TRY(put_text(f, value, to, cut));
             continue;
         }
+        const uint64_t most = (uint64_t)rf_shape_count(f->shape);
         uint64_t count = 0;
         RF_TRY(put_numbers(f, value, f->shape.rank, &count, to));
-        if (f->truncate && count > (uint64_t)rf_shape_count(f->shape)) count = (uint64_t)rf_shape_count(f->shape);
+        if (f->truncate && count > most) {
+            count = most;
+            *cut = true;
+        }
         RF_TRY(set_rows(f, count, to));
     }
     return RF_OK;

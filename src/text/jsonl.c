@@ -23,6 +23,7 @@ typedef struct jsonl_source {
     rf_line_index *indexes;
     uint32_t count;
     bool in_order; /* a file is compressed */
+    atomic_uint_least64_t cut;
 } jsonl_source;
 
 static void free_jsonl(rf_dataset *dataset)
@@ -94,19 +95,26 @@ static rf_result parse_line(const char *text, size_t size, json_t **out)
     return RF_FAIL(RF_ERROR_CORRUPT_DATA, "it is no JSON object");
 }
 
-static rf_result decode_line(const jsonl_source *source, const char *text, size_t size, rf_element *out)
+static rf_result decode_line(jsonl_source *source, const char *text, size_t size, rf_element *out)
 {
     json_t *object;
+    bool cut = false;
     RF_TRY(parse_line(text, size, &object));
-    const rf_result r = source->format->decode(source->plan, object, text, size, out);
+    const rf_result r = source->format->decode(source->plan, object, text, size, out, &cut);
     json_decref(object);
+    if (r == RF_OK && cut) atomic_fetch_add(&source->cut, 1);
     return r;
+}
+
+static uint64_t count_cut(const rf_dataset *dataset)
+{
+    return atomic_load(&((jsonl_source *)dataset->data)->cut);
 }
 
 static rf_result get_jsonl(rf_stage *stage, uint64_t index, const rf_element **out)
 {
     const rf_dataset *d = stage->dataset;
-    const jsonl_source *source = d->data;
+    jsonl_source *source = d->data;
     jsonl_cursor *c = stage->data;
     const uint32_t file = rf_files_find(c->starts, d->num_files, index), number = rf_files_number(d, file);
     size_t size;
@@ -142,6 +150,7 @@ static const rf_dataset_kind jsonl_kind = {
     .free_dataset = free_jsonl,
     .select_files = rf_files_select,
     .file_examples = jsonl_examples,
+    .cut = count_cut,
 };
 
 /* ---- what formats share ---- */

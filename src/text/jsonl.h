@@ -11,8 +11,10 @@
 
 typedef struct rf_jsonl_format {
     const char *function; /* of the caller, for messages */
-    /* Fills in an element of the spec, whose buffers have whole shapes; numbers are reals. `text` is the line. */
-    rf_result (*decode)(const void *plan, const json_t *object, const char *text, size_t size, rf_element *out);
+    /* Fills in an element of the spec, whose buffers have whole shapes; numbers are reals. `text` is the line. Sets
+     * *cut where the element has less than the line. */
+    rf_result (*decode)(const void *plan, const json_t *object, const char *text, size_t size, rf_element *out,
+                        bool *cut);
     void (*free_plan)(void *plan);
 } rf_jsonl_format;
 

@@ -40,6 +40,19 @@ static rf_result check_mask(const rf_tensor_desc *mask, const rf_shape *scores)
                           rf_shape_format(*scores, wanted, sizeof(wanted)));
 }
 
+static rf_result check_segments(const rf_tensor_desc *segments, const rf_shape *scores)
+{
+    char shape[96];
+    const rf_shape wanted = RF_SHAPE(scores->dim[0], scores->dim[2]);
+    const bool typed = segments->dtype == RF_I32 || segments->dtype == RF_F32;
+    if (typed && rf_shape_equal(segments->shape, wanted) && scores->dim[2] == scores->dim[3]) return RF_OK;
+    return RF_FAIL(RF_ERROR_INVALID_ARGUMENT,
+                   "rf_attention: segments are %s %s; they must be i32 or f32 [n, t], for %lld examples, %lld steps of "
+                   "queries and as many of keys, not %lld",
+                   rf_dtype_name(segments->dtype), rf_shape_format(segments->shape, shape, sizeof(shape)),
+                   (long long)scores->dim[0], (long long)scores->dim[2], (long long)scores->dim[3]);
+}
+
 /* [t, s]: `attended` up to key i + s - t of query i, `other` beyond. */
 static rf_tensor make_order(rf_trace *t, int64_t queries, int64_t keys, float attended, float other)
 {
@@ -196,6 +209,9 @@ static rf_result check_params(const rf_attention_params *p)
         return RF_FAIL(RF_ERROR_INVALID_ARGUMENT,
                        "rf_attention: window is %d; it counts keys back from a query's own, with causal set",
                        (int)p->window);
+    if (p->first_query.id != 0 && p->segments.id != 0)
+        return RF_FAIL(RF_ERROR_INVALID_ARGUMENT,
+                       "rf_attention: segments number all steps; with first_query there are earlier ones");
     RF_REFUSE_ZERO(p->softcap, "rf_attention: softcap", "it must be positive; 0 leaves it out");
     if (!isfinite(p->softcap) || p->softcap < 0)
         return RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "rf_attention: softcap is %g, must be positive and finite",
@@ -222,6 +238,16 @@ static rf_tensor window_from(rf_trace *t, const rf_attention_params *params, rf_
     return rf_compare(t, RF_GREATER, places_of(t, key, false), before);
 }
 
+/* [n, 1, t, s]: 1 where query and key are of one segment; the invalid tensor where there is but one. */
+static rf_tensor same_segment(rf_trace *t, rf_tensor segments)
+{
+    if (segments.id == 0) return RF_NO_TENSOR;
+    const rf_tensor numbers = rf_tensor_dtype(t, segments) == RF_F32 ? segments : rf_cast(t, segments, RF_F32);
+    const rf_size one = rf_size_fixed(1), examples = rf_size_of(segments, 0, 1), steps = rf_size_of(segments, 1, 1);
+    const rf_size rows[4] = { examples, one, steps, one }, columns[4] = { examples, one, one, steps };
+    return rf_compare(t, RF_EQUAL, rf_regroup(t, numbers, rows, 4), rf_regroup(t, numbers, columns, 4));
+}
+
 /* Where both masks allow it; the second may be none. */
 static rf_tensor intersect_masks(rf_trace *t, rf_tensor mask, rf_tensor other)
 {
@@ -235,8 +261,9 @@ static bool find_reach(rf_trace *t, const rf_attention_params *params, rf_tensor
 {
     if (params->first_query.id != 0 && !rf_position_check(t, params->first_query, "rf_attention: first_query"))
         return false;
-    const rf_tensor window = window_from(t, params, query, key);
-    *out = (attention_reach){ .mask = intersect_masks(t, params->mask, window), .causal = params->causal };
+    const rf_tensor window = window_from(t, params, query, key), own = same_segment(t, params->segments);
+    const rf_tensor mask = intersect_masks(t, intersect_masks(t, params->mask, window), own);
+    *out = (attention_reach){ .mask = mask, .causal = params->causal };
     if (params->first_query.id == 0) return rf_trace_status(t) >= 0;
     const rf_tensor order = order_from(t, rf_position_number(t, params->first_query), query, key);
     *out = (attention_reach){ .mask = intersect_masks(t, out->mask, order), .some_always = params->mask.id == 0 };
@@ -286,6 +313,11 @@ rf_tensor rf_attention(rf_trace *t, rf_tensor query, rf_tensor key, rf_tensor va
         const rf_shape scores = RF_SHAPE(q.shape.dim[0], q.shape.dim[1], q.shape.dim[2], k.shape.dim[2]);
         if (!rf_operand_desc(t, params->mask, "rf_attention: mask", &mask)) return RF_NO_TENSOR;
         r = check_mask(&mask, &scores);
+    }
+    if (r >= 0 && params->segments.id != 0) {
+        const rf_shape scores = RF_SHAPE(q.shape.dim[0], q.shape.dim[1], q.shape.dim[2], k.shape.dim[2]);
+        if (!rf_operand_desc(t, params->segments, "rf_attention: segments", &mask)) return RF_NO_TENSOR;
+        r = check_segments(&mask, &scores);
     }
     if (r >= 0) r = check_params(params);
     if (r < 0) return rf_trace_emit(t, r, 0);

@@ -96,4 +96,5 @@ def main(folder):
                                     for count in (70000, 3, 70000, 0)))
 
 
-main(pathlib.Path(sys.argv[1]))
+if __name__ == "__main__":
+    main(pathlib.Path(sys.argv[1]))

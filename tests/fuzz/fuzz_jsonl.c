@@ -94,6 +94,7 @@ FUZZ_TARGET(jsonl)
             check_fields(e, most);
     }
     PROMISE(r == RF_END && count + rf_dataset_ignored_errors(good) == (uint64_t)rf_dataset_cardinality(d));
+    PROMISE(rf_dataset_cut_elements(good) <= count);
     rf_iterator_destroy(&it);
     PROMISE(rf_iterator_create(d, 0, &it) == RF_OK);
     while ((r = rf_iterator_next(it, &e)) == RF_OK) continue;

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Seeds of the fuzzers that read lines and templates, for make_corpus.py."""
+"""Seeds of the fuzzers of lines, of templates and of tar archives, for make_corpus.py."""
 import gzip
+import io
 import json
+import tarfile
 
 import templates
 
@@ -49,8 +51,29 @@ def chat_templates():
         yield ("chat_template", "few_%d" % i, text.encode())
 
 
+def tar():
+    """The first byte: in which order examples are fetched (fuzz_tar.c)."""
+    def archive(kind, *files):
+        out = io.BytesIO()
+        with tarfile.open(fileobj=out, mode="w", format=kind) as made:
+            for name, data in files:
+                member = tarfile.TarInfo(name)
+                member.size = len(data)
+                made.addfile(member, io.BytesIO(data))
+        return out.getvalue()[:-8192]  # most of the zeros at the end
+    files = [("d/1.txt", b"one"), ("d/1.cls", b"1"), ("d/2.cls", b" 2\n"), ("d/2.a", b"two" * 200),
+             ("x" * 120 + "\u00fc.cls", b"3"), ("4.txt", b""), ("4.cls", b"x")]
+    for name, kind in (("pax", tarfile.PAX_FORMAT), ("gnu", tarfile.GNU_FORMAT),
+                       ("ustar", tarfile.USTAR_FORMAT)):
+        yield ("tar", name, b"\1" + archive(kind, *(files[:4] if name == "ustar" else files)))
+    data = archive(tarfile.GNU_FORMAT, *files[:4])
+    yield ("tar", "gzip", b"\0" + gzip.compress(data, 9, mtime=0))
+    yield ("tar", "cut", b"\0" + data[:1400])
+
+
 def every():
     """(fuzzer, name, data) of each."""
     yield from text_lines()
     yield from jsonl()
     yield from chat_templates()
+    yield from tar()

@@ -19,6 +19,7 @@ sys.path[:0] = [str(CORPUS.parents[1] / room) for room in ("support", "text")]
 import families  # noqa: E402
 import line_seeds  # noqa: E402
 import lora_seeds  # noqa: E402
+import onnx_seeds  # noqa: E402
 import tfrecord as tf  # noqa: E402
 
 
@@ -788,5 +789,6 @@ for make in (document, graph, gettext, ratings, reviews, text, tokenizer, safete
              idx, cifar, csv, image, tfrecord, iterator_state, model, trace, text_files, wire,
              call_header, fabric, shared, agreement, ps_shard, checkpoint_item):
     make()
-for fuzzer, name, data in [*line_seeds.every(), *lora_seeds.every()]:
-    seed(fuzzer, name, data)
+for module in (line_seeds, lora_seeds, onnx_seeds):
+    for fuzzer, name, data in module.every():
+        seed(fuzzer, name, data)

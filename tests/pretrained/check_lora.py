@@ -129,9 +129,9 @@ class Reference(base.Reference):
         self.weights = {name: torch.tensor(x, dtype=torch.float64, requires_grad=True)
                         for name, x in adapter.values.items()}
 
-    def results(self):
+    def results(self, training=False):
         return self.network(self.adapter.applied(self.frozen, self.weights), self.config,
-                            self.batch)
+                            {**self.batch, "training": training, "moved": self.moved})
 
 
 def check_gradients(before, after, wanted):

@@ -26,6 +26,8 @@ import quantized
 import references
 
 STEPS, RATE, EXAMPLES, LENGTH, SIDE, NEW_TOKENS = 20, 64.0, 4, 13, 32, 4
+FIRST = 5  # steps of the first sequence where a row is taken for two
+DECODERS = ("gpt2", "llama", "mistral", "qwen2", "qwen3", "phi3", "gemma2")
 
 
 def network_of(config):
@@ -85,7 +87,8 @@ def make_batch(config, rng):
     ids = rng.integers(0, vocabulary, (EXAMPLES, LENGTH))
     if "roberta" in config["model_type"]:
         ids = np.where(places < lengths, ids, config["pad_token_id"])
-    return {"input_ids": ids, "attention_mask": places < lengths,
+    positions = np.where(places < FIRST, places, places - FIRST) + 0 * lengths
+    return {"input_ids": ids, "position_ids": positions, "attention_mask": places < lengths,
             "token_type_ids": places >= lengths // 2, "labels": rng.integers(0, *labels)}
 
 
@@ -109,6 +112,13 @@ class Reference:
         """Those of the token that follows."""
         results = self.network(self.weights, self.config, {"input_ids": torch.tensor([tokens])})
         return results["logits"][0, -1].detach().numpy()
+
+    def packed_results(self):
+        """Those of the rows' two sequences, each alone."""
+        parts = [self.network(self.weights, self.config,
+                              {name: x[:, part] for name, x in self.batch.items() if x.ndim == 2})
+                 for part in (slice(0, FIRST), slice(FIRST, LENGTH))]
+        return {name: torch.cat([part[name] for part in parts], 1) for name in parts[0]}
 
     def loss(self):
         results = self.results(training=True)
@@ -231,6 +241,11 @@ def check_case(driver, launcher, name, folder):
            "the driver writes texts: %s" % texts.exists())
     if texts.exists():
         check_texts(reference, batch, hub.read_values(texts)["texts"])
+    if config["model_type"] in DECODERS:
+        run(driver, "packed", folder)
+        (output, values), = hub.read_values(folder / "packed.safetensors").items()
+        compare("packed " + output, values, reference.packed_results()[output].detach().numpy(),
+                1e-4)
     before = hub.read_directory(folder / "model")
     check_same_bytes(before, hub.read_directory(folder / "same"))
     configs = [(folder / name / "config.json").read_bytes() for name in ("model", "same")]

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The library's part of check_pretrained.py, as a program of a user: FOLDER has a directory of the hub, "model", and a
- * batch. Usage: driver results FOLDER | step FOLDER RATE | train FOLDER 1|2|workers | memory FOLDER. With the adapter
- * of FOLDER/adapter: adapter FOLDER merge|tied | adapter-step FOLDER RATE | adapter-train FOLDER 1|2|workers.
+ * batch. Usage: driver results FOLDER | packed FOLDER | step FOLDER RATE | train FOLDER 1|2|workers | memory FOLDER.
+ * With the adapter of FOLDER/adapter: adapter FOLDER merge|tied | adapter-step FOLDER RATE | adapter-train FOLDER
+ * 1|2|workers.
  * Milliseconds of a step with a new adapter, and the process's memory: adapter-time FOLDER RANK.
  * A last argument int8, nf4 or q4_0 quantizes, with "+" behind it embeddings as well. */
 #include <ringfire/ringfire.h>
@@ -21,6 +22,7 @@ typedef struct session {
     rf_pretrained *pretrained;
     rf_array_set batch;   /* the inputs, and "labels" */
     const char *quantize; /* as the argument has it; NULL: no */
+    bool packed;
 } session;
 
 static const char *path_of(const session *s, const char *name)
@@ -59,6 +61,7 @@ static rf_result open_model(session *s)
     rf_quantize_params quantize = { .weights = weights };
     const rf_pretrained_params params = { .image_size = image_size(s),
                                           .synchronized_batch_norm = true,
+                                          .packed = s->packed,
                                           .quantize = s->quantize ? &quantize : NULL };
     for (int i = 1; s->quantize && i < 4; i++)
         if (strncmp(s->quantize, names[i], strlen(names[i])) == 0) quantize.kind = (rf_quantization)i;
@@ -191,6 +194,21 @@ static rf_result write_adapted(const session *s, const char *how)
     return rf_pretrained_save(s->pretrained, path_of(s, "same"));
 }
 
+/* The first output of a model whose rows hold several sequences. */
+static rf_result write_packed(const session *s)
+{
+    rf_dataset *data;
+    rf_model *model = rf_pretrained_model(s->pretrained);
+    rf_array y = { 0 };
+    TRY(make_data(s, false, &data));
+    rf_result r = rf_model_predict(model, data, &y);
+    const rf_named_array named = { rf_model_output_name(model, 0), y };
+    if (r >= 0) r = rf_safetensors_write(path_of(s, "packed.safetensors"), &named, 1);
+    rf_array_free(&y);
+    rf_dataset_destroy(&data);
+    return r;
+}
+
 /* The mean of a tensor over all but the batch. */
 static rf_tensor mean_of(rf_trace *t, rf_tensor x)
 {
@@ -290,7 +308,9 @@ static rf_result run(session *s, const char *what, const char *argument)
     if (strcmp(what, "memory") == 0) return measure_memory(s);
     if (strcmp(what, "adapter-time") == 0) return measure_step(s, argument);
     const bool adapts = strncmp(what, "adapter", 7) == 0, trains = strstr(what, "train") != NULL;
+    s->packed = strcmp(what, "packed") == 0;
     TRY(session_open(s, trains ? argument : "1"));
+    if (s->packed) return write_packed(s);
     if (adapts) TRY(rf_lora_load(rf_pretrained_model(s->pretrained), "a", path_of(s, "adapter")));
     if (strcmp(what, "adapter") == 0) return write_adapted(s, argument);
     if (trains) return train(s, &adamw, STEPS, true);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Texts of models of the hub: how generation_config.json says that they are generated, and text while it is written. */
-#include "../support/strategies.h"
 #include "../support/try.h"
-#include "small_gpt2.h"
+#include "hub_directory.h"
 
 typedef struct generation_case {
     const char *text;

@@ -3,27 +3,10 @@
  * an architecture of the caller. That architectures of the library are right is check_pretrained.py's to say. */
 #include <unistd.h>
 
-#include "../support/strategies.h"
 #include "../support/try.h"
-#include "small_gpt2.h"
+#include "hub_directory.h"
 #include "tests/room.h"
 #include "train/model/model.h"
-
-static void refuse_directory(rf_strategy *strategy, const hub_directory *d, const rf_pretrained_params *params,
-                             rf_result code, const char *message)
-{
-    rf_pretrained *p = NULL;
-    FAILS(rf_pretrained_open(strategy, d->path, params, &p), code, message);
-    assert_null(p);
-}
-
-static void open_directory(rf_strategy *strategy, const hub_directory *d)
-{
-    rf_pretrained *p;
-    OK(rf_pretrained_open(strategy, d->path, NULL, &p));
-    rf_pretrained_destroy(&p);
-    assert_null(p);
-}
 
 /* ---- the configuration ---- */
 
@@ -77,6 +60,10 @@ static void configurations(rf_strategy *strategy)
                           &p));
     rf_pretrained_destroy(&p);
     write_config(&d, "");
+    OK(rf_pretrained_open(strategy, d.path, &(rf_pretrained_params){ .packed = true }, &p));
+    assert_int_equal(rf_model_num_inputs(rf_pretrained_model(p)), 2);
+    assert_string_equal(rf_model_input_name(rf_pretrained_model(p), 1), "position_ids");
+    rf_pretrained_destroy(&p);
     refuse_directory(strategy, &d, &(rf_pretrained_params){ .sequence_length = 9 }, RF_ERROR_INVALID_ARGUMENT,
                      "sequence_length is 9; the model of");
     scratch_write(in(&d, "config.json"), "{\"model_type\":\"gpt9\"}");
@@ -133,13 +120,6 @@ static void tensors(rf_strategy *strategy)
 }
 
 /* ---- shards ---- */
-
-static void write_index(const hub_directory *d, const char *map)
-{
-    char text[1024];
-    snprintf(text, sizeof(text), "{\"metadata\":{\"total_size\":1},\"weight_map\":%s}", map);
-    scratch_write(in(d, "model.safetensors.index.json"), text);
-}
 
 static void shards(rf_strategy *strategy)
 {
@@ -294,186 +274,6 @@ static void tables(rf_strategy *strategy)
     assert_int_equal(calls, 0);
 }
 
-/* ---- kernels ---- */
-
-static const rf_pretrained_tensor kernel_tensors[] = {
-    { .tensor = "conv.weight", .variable = "conv/kernel", .layout = RF_PRETRAINED_TRANSPOSED },
-    { .tensor = "each.weight", .variable = "each/kernel", .layout = RF_PRETRAINED_TRANSPOSED },
-    { .tensor = "large.weight", .variable = "large/kernel", .layout = RF_PRETRAINED_TRANSPOSED },
-    { .tensor = "large.bias", .variable = "large/bias" },
-};
-/* The third one has more numbers than are read at once, and the last one ones before what it holds. */
-static const rf_shape kernel_shapes[] = {
-    { .rank = 4, .dim = { 4, 2, 2, 3 } },
-    { .rank = 4, .dim = { 8, 1, 2, 1 } },
-    { .rank = 4, .dim = { 1025, 2048, 1, 2 } },
-    { .rank = 3, .dim = { 1, 1, 1025 } },
-};
-enum { KERNELS = 4, MOST_NUMBERS = 1025 * 2048 * 2 };
-
-static rf_symbol add_kernel(rf_model_builder *b, rf_symbol x, int32_t filters, int32_t height, int32_t width,
-                            const char *name)
-{
-    rf_layer *layer;
-    const rf_conv2d_layer_params params = {
-        .filters = filters, .kernel_size = { height, width }, .no_bias = filters < 9, .name = name
-    };
-    OK(rf_layer_conv2d(&params, &layer));
-    return rf_model_builder_call(b, layer, x);
-}
-
-static rf_result build_kernels(rf_pretrained_config *config, rf_model_builder *b, rf_pretrained_outputs *outputs,
-                               void *user)
-{
-    rf_layer *each;
-    const int32_t height = rf_pretrained_config_size(config, "height", 2);
-    const rf_symbol x = rf_model_builder_input(b, RF_F32, RF_SHAPE(4, 4, 2), "x");
-    const rf_symbol y = rf_model_builder_input(b, RF_F32, RF_SHAPE(1, 2, 2048), "y");
-    const rf_depthwise_conv2d_params params = {
-        .kernel_size = { 2, 1 }, .depth_multiplier = 2, .no_bias = true, .name = "each"
-    };
-    (void)user;
-    OK(rf_layer_depthwise_conv2d(&params, &each));
-    outputs->count = 2;
-    outputs->symbol[0] = rf_model_builder_call(b, each, add_kernel(b, x, 4, height, 5 - height, "conv"));
-    outputs->symbol[1] = add_kernel(b, y, 1025, 1, 2, "large");
-    outputs->name[0] = "image";
-    outputs->name[1] = "other";
-    return RF_OK;
-}
-
-/* The numbers of a kernel [h, w, in, out] that a tensor [out, in, h, w] of the numbers 0, 1, 2, ... holds. */
-static void check_kernel(rf_variable *variable, rf_shape tensor, float *values)
-{
-    const rf_shape shape = rf_variable_shape(variable);
-    const int64_t in = shape.dim[2], out = shape.dim[3], places = shape.dim[0] * shape.dim[1];
-    OK(rf_variable_read(variable, values));
-    for (int64_t p = 0; p < places; p++)
-        for (int64_t i = 0; i < in; i++)
-            for (int64_t o = 0; o < out; o++) {
-                /* Each channel by itself: they are the tensor's outputs, with those of one input together. */
-                const int64_t row = tensor.dim[1] == 1 ? i * out + o : o * in + i;
-                if (values[(p * in + i) * out + o] != (float)(row * places + p))
-                    fail_msg("%s: place %d, channel %d, output %d", rf_variable_name(variable), (int)p, (int)i, (int)o);
-            }
-}
-
-/* ---- the scale of images ---- */
-
-static void check_scales(rf_pretrained *p, hub_directory *d)
-{
-    static const struct {
-        const char *text; /* NULL: no file */
-        float mean[2], deviation[2];
-        const char *message; /* of RF_ERROR_UNSUPPORTED */
-    } files[] = {
-        { NULL, { 0, 0 }, { 1, 1 }, NULL },
-        { "{\"size\":{\"height\":9},\"image_mean\":[0.5,0.25],\"image_std\":[0.5,2]}",
-          { 0.5f, 0.25f },
-          { 0.5f, 2 },
-          NULL },
-        { "{\"do_normalize\":false,\"image_mean\":[0.5]}", { 0, 0 }, { 1, 1 }, NULL },
-        { "{\"do_rescale\":false,\"image_mean\":[51],\"image_std\":[510]}", { 0.2f, 0 }, { 2, 1.0f / 255 }, NULL },
-        { "{\"image_std\":[0]}", { 0 }, { 0 }, "preprocessor_config.json': 'image_std.0' is 0, which is not positive" },
-        { "{\"image_mean\":[\"x\"]}", { 0 }, { 0 }, "'image_mean.0' is \"x\", not a number of f32" },
-        { "{\"rescale_factor\":-1}", { 0 }, { 0 }, "'rescale_factor' is -1, which is not positive" },
-    };
-    for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
-        rf_augment_params params = { .flip = true, .mean = { 7, 7, 7, 7 } };
-        if (files[i].text) scratch_write(in(d, "preprocessor_config.json"), files[i].text);
-        if (files[i].message) {
-            FAILS(rf_pretrained_image_scale(p, &params), RF_ERROR_UNSUPPORTED, files[i].message);
-            assert_true(params.mean[0] == 7);
-            continue;
-        }
-        OK(rf_pretrained_image_scale(p, &params));
-        assert_true(params.flip);
-        for (int k = 0; k < 2; k++) {
-            assert_float_equal(params.mean[k], files[i].mean[k], 1e-6);
-            assert_float_equal(params.deviation[k], files[i].deviation[k], 1e-6);
-        }
-        assert_true(params.mean[2] == 0 && params.deviation[2] == 0); /* images have two channels */
-    }
-}
-
-static void kernels(rf_strategy *strategy)
-{
-    const rf_pretrained_architecture net = {
-        .model_type = "kernels", .tensors = kernel_tensors, .num_tensors = KERNELS, .build = build_kernels
-    };
-    const rf_pretrained_params params = { .architectures = &net, .num_architectures = 1 };
-    float *numbers = test_calloc(MOST_NUMBERS, sizeof(float)), *values = test_calloc(MOST_NUMBERS, sizeof(float));
-    hub_directory d = { .count = KERNELS };
-    rf_pretrained *p;
-    rf_array_set set;
-    scratch(d.path);
-    for (int32_t i = 0; i < MOST_NUMBERS; i++) numbers[i] = (float)i;
-    for (int i = 0; i < KERNELS; i++)
-        d.arrays[i] = (rf_named_array){ kernel_tensors[i].tensor, { RF_F32, kernel_shapes[i], numbers } };
-    write_weights(&d);
-    scratch_write(in(&d, "config.json"), "{\"model_type\":\"kernels\"}");
-    OK(rf_pretrained_open(strategy, d.path, &params, &p));
-    for (int i = 0; i < 3; i++) {
-        rf_layer *layer = rf_model_find_layer(rf_pretrained_model(p), i == 0 ? "conv" : i == 1 ? "each" : "large");
-        check_kernel(rf_layer_variable(layer, "kernel"), kernel_shapes[i], values);
-    }
-    OK(rf_pretrained_save(p, in(&d, "same")));
-    check_scales(p, &d);
-    rf_pretrained_destroy(&p);
-    OK(rf_safetensors_read(in(&d, "same/model.safetensors"), &set));
-    assert_int_equal(set.count, KERNELS);
-    for (uint32_t i = 0; i < KERNELS; i++)
-        assert_memory_equal(set.items[i].array.data, numbers,
-                            (size_t)rf_shape_count(set.items[i].array.shape) * sizeof(float));
-    rf_array_set_free(&set);
-    scratch_write(in(&d, "config.json"), "{\"model_type\":\"kernels\",\"height\":3}");
-    refuse_directory(strategy, &d, &params, RF_ERROR_INVALID_ARGUMENT,
-                     "tensor 'conv.weight' is [4,2,2,3], which does not fit 'conv/kernel' [3,2,2,4]");
-    test_free(numbers);
-    test_free(values);
-    scratch_remove(d.path);
-}
-
-/* ---- what other architectures refuse ---- */
-
-static void other_configurations(rf_strategy *strategy)
-{
-    static const struct {
-        const char *tensor, *config;
-        uint32_t image_size;
-        const char *message; /* of RF_ERROR_UNSUPPORTED */
-    } mistakes[] = {
-        { "fc.bias", "\"architecture\":\"resnet99\"", 0, "'architecture' is \"resnet99\", which is no architecture" },
-        { "fc.bias", "\"architecture\":\"resnet18\",\"global_pool\":\"max\"", 0,
-          "'global_pool' is \"max\", not one of avg" },
-        { "fc.bias", "\"model_type\":\"resnet\",\"depths\":[1,1]", 0, "'depths' is [1,1], not at most 8 stages" },
-        { "fc.bias", "\"model_type\":\"resnet\",\"depths\":[1,1,1,9]", 0, "'depths.3' is 9, not a number of layers" },
-        { "fc.bias", "\"model_type\":\"resnet\",\"layer_type\":\"wide\"", 0, "'layer_type' is \"wide\", not one of" },
-        { "classifier.0.bias", "\"architecture\":\"mobilenet_v3_small\",\"width_mult\":0", 0,
-          "'width_mult' is 0, not above 0" },
-        { "embeddings.cls_token", "\"model_type\":\"vit\",\"num_hidden_layers\":1,\"qkv_bias\":false", 0,
-          "'qkv_bias' is false; queries, keys and values have biases" },
-        { "embeddings.cls_token", "\"model_type\":\"vit\",\"num_hidden_layers\":1,\"patch_size\":225", 0,
-          "'patch_size' is 225, of which image_size has none" },
-        { "embeddings.cls_token", "\"model_type\":\"vit\",\"num_hidden_layers\":1,\"image_size\":64", 96,
-          "'image_size' is 64, and its positions are for this size alone" },
-        { "embeddings.position_ids", "\"model_type\":\"roberta\",\"num_hidden_layers\":1,\"pad_token_id\":511", 0,
-          "'pad_token_id' is 511, after which max_position_embeddings leave no places" },
-    };
-    for (size_t i = 0; i < sizeof(mistakes) / sizeof(mistakes[0]); i++) {
-        char text[256];
-        hub_directory d = { 0 };
-        scratch(d.path);
-        add_tensor(&d, mistakes[i].tensor, RF_SHAPE(1));
-        write_weights(&d);
-        snprintf(text, sizeof(text), "{%s}", mistakes[i].config);
-        scratch_write(in(&d, "config.json"), text);
-        refuse_directory(strategy, &d, &(rf_pretrained_params){ .image_size = mistakes[i].image_size },
-                         RF_ERROR_UNSUPPORTED, mistakes[i].message);
-        scratch_remove(d.path);
-    }
-}
-
 /* ---- an ordinary model ---- */
 
 static rf_layer *find_layer(const rf_model *model, const char *name)
@@ -619,8 +419,6 @@ TEST_ON_ONE(tensors)
 TEST_ON_ONE(shards)
 TEST_ON_ONE(own_architecture)
 TEST_ON_ONE(tables)
-TEST_ON_ONE(kernels)
-TEST_ON_ONE(other_configurations)
 TEST_ON_ONE(fine_tuning)
 TEST_ON_ONE(frozen_layers)
 

@@ -15,7 +15,8 @@ ALLOWED = {
     "src/replica": {"ringfire", "base", "graph", "exec", "gpu", "replica", "transport"},
     "src/trace": {"ringfire", "base", "graph", "ops", "replica", "trace"},
     "src/server": {"ringfire", "base", "graph", "exec", "gpu", "replica", "server", "transport"},
-    "src/data": {"ringfire", "base", "data", "zlib", "png", "jpeg", "protobuf"},
+    "src/data": {"ringfire", "base", "data", "zlib", "png", "jpeg", "archive",
+                 "protobuf"},
     "src/text": {"ringfire", "base", "data", "text", "jansson", "utf8proc", "pcre2"},
     "src/persist": {"ringfire", "base", "graph", "data", "persist", "zstd", "msgpack", "jansson",
                     "protobuf"},
@@ -50,6 +51,7 @@ LIBRARIES = {"vulkan/vulkan.h": "vulkan", "jansson.h": "jansson", "utf8proc.h": 
              "pcre2.h": "pcre2",
              "zlib.h": "zlib", "zstd.h": "zstd", "zstd_errors.h": "zstd",
              "msgpack.h": "msgpack", "png.h": "png", "jpeglib.h": "jpeg", "jerror.h": "jpeg",
+             "archive.h": "archive", "archive_entry.h": "archive",
              "cairo.h": "cairo", "rf_shaders.h": "shaders", "params_structs.h": "base",
              "pmix.h": "pmix"}
 LIBC = {"argp", "assert", "ctype", "dirent", "dlfcn", "errno", "fcntl", "float", "fnmatch", "ftw",

@@ -159,22 +159,23 @@ class Setup(unittest.TestCase):
             done = self.setup("ID=debian")
             self.assertEqual(done.returncode, 0, done.stdout)
         calls = self.logged("npm.log")
-        self.assertEqual(len(calls), 2)
+        self.assertEqual(len(calls), 3)
         self.assertIn("--ignore-scripts", calls[0].split())
         self.assertEqual([p.name
                           for p in target.glob("node_modules/onnxruntime-node/bin/napi-v3/*")],
                          ["linux"])
         (target / "package-lock.json").write_text("another version")
         self.assertEqual(self.setup("ID=debian", "demo").returncode, 0)
-        self.assertEqual(len(self.logged("npm.log")), 2)
-        self.assertEqual(self.setup("ID=debian").returncode, 0)
         self.assertEqual(len(self.logged("npm.log")), 3)
+        self.assertEqual(self.setup("ID=debian").returncode, 0)
+        self.assertEqual(len(self.logged("npm.log")), 4)
         shutil.rmtree(target.parent)
         self.command("npm", FAKE_NPM.replace('-e "${0%/*}/no-network"', "yes"))
         done = self.setup("ID=debian")
         self.assertEqual(done.returncode, 0, done.stdout)
         self.assertIn("npm error no network", done.stdout)
         for name, test in (("ONNX Runtime", "train_onnx runtime"),
+                           ("PaddleOCR's networks", "train_onnx_networks"),
                            ("Hugging Face's tokenizers", "text like hugging face")):
             self.assertIn(f"No {name}: test '{test}' will be skipped", done.stdout)
         self.assertEqual(list(target.parent.iterdir()), [])

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """ringfire.data and ringfire.text: elements, their order, functions in Python, files, failures."""
 import gzip
+import io
 import json
 import os
 import struct
+import tarfile
 import tempfile
 import threading
 import unittest
@@ -113,6 +115,16 @@ class Steps(unittest.TestCase):
                                          bucket_boundaries=[2, 4]).as_numpy_iterator())
         self.assertEqual([b.tolist() for b in batches],
                          [[[1, 9], [1, 1]], [[1, 1, 1, 9], [1, 1, 1, 1]]])
+
+    def test_packed_rows(self):
+        rows = Dataset.from_generator(lambda: (([1] * n, [n] * n) for n in (3, 2, 1)),
+                                      (rf.TensorSpec((3,), "int32"), rf.TensorSpec((3,), "int32")))
+        (tokens, positions), labels = next(rows.pack(7, (0, -100)).as_numpy_iterator())
+        self.assertEqual(tokens.tolist(), [1] * 6 + [0])
+        self.assertEqual(positions.tolist(), [0, 1, 2, 0, 1, 0, 0])
+        self.assertEqual(labels.tolist(), [3, 3, 3, 2, 2, 1, -100])
+        with_segments = rows.pack(7, -1, segments=True).as_numpy_iterator()
+        self.assertEqual(next(with_segments)[0][2].tolist(), [1, 1, 1, 2, 2, 3, 0])
 
     def test_values_of_a_batch_are_kept_by_who_holds_them(self):
         held = list(Dataset.range(6).batch(2))
@@ -347,10 +359,30 @@ class Files(unittest.TestCase):
         rows = text.chats(self.path("chats.jsonl"), render, letters, ".")
         self.assertEqual([(a.tolist(), b.tolist()) for a, b in rows.as_numpy_iterator()],
                          [([0, 1, 2, 3], [-100, 2, 3, -100]), ([0, 1, 4], [1, 4, -100])])
+        self.assertEqual(rows.cut_elements, 0)
+        short = text.chats(self.path("chats.jsonl"), render, letters, ".", max_tokens=2)
+        self.assertEqual([b.tolist() for _, b in short.as_numpy_iterator()], [[-100, 2], [1, 4]])
+        self.assertEqual(short.cut_elements, 2)
         with self.assertRaisesRegex(KeyError, "name"):
             list(text.chats(self.path("chats.jsonl"), lambda messages: messages[0]["name"]))
         with self.assertRaisesRegex(rf.Error, "the tokenizer has no token 'x'"):
             text.chats(self.path("chats.jsonl"), render, letters, "x")
+
+    def test_tar_archives(self):
+        with tarfile.open(self.path("a.tar"), "w") as file:
+            for name, content in (("1.cls", b"7"), ("1.txt", b"ab"), ("2.txt", b""),
+                                  ("2.cls", b"8")):
+                member = tarfile.TarInfo(name)
+                member.size = len(content)
+                file.addfile(member, io.BytesIO(content))
+        fields = {"label": data.TarField("cls"),
+                  "text": data.TarField("txt", "uint8", (4,), variable=True)}
+        try:
+            rows = data.tar(self.path("a.tar"), fields)
+        except rf.UnsupportedError as error:
+            self.skipTest(str(error))
+        self.assertEqual([(int(e["label"]), bytes(e["text"])) for e in rows.as_numpy_iterator()],
+                         [(7, b"ab"), (8, b"")])
 
     def test_catalogues(self):
         with open(self.path("a.mo"), "wb") as file:  # "" and "a" with "b"

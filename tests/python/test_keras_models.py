@@ -342,6 +342,21 @@ class Models(Folder):
         with self.assertRaisesRegex(rf.NotFoundError, "nowhere"):
             keras.models.load_model(self.path("nowhere"))
 
+    def test_onnx_comes_in(self):
+        words = keras.Input((None, 4))
+        model = keras.Model(words, layers.Dense(3)(layers.Dense(5, "tanh", name="first")(words)))
+        model.export(self.path("m.onnx"))
+        x = np.arange(24, dtype=np.float32).reshape(2, 3, 4) / 24
+        imported = keras.models.import_onnx(self.path("m.onnx"))
+        np.testing.assert_array_equal(imported.predict(x, verbose=0), model.predict(x, verbose=0))
+        self.assertEqual(imported.count_params(), 5 * 5 + 6 * 3)
+        imported.compile("sgd", "mse")
+        imported.fit(x, x[..., :3], verbose=0)
+        fixed = keras.models.import_onnx(self.path("m.onnx"), [(3, 4)])
+        self.assertEqual(fixed.get_layer("first").count_params(), 25)
+        with self.assertRaisesRegex(ValueError, r"input_shapes\[0\] .* does not fit input"):
+            keras.models.import_onnx(self.path("m.onnx"), [(None, 5)])
+
     def test_weights_under_other_names(self):
         model = classifier()
         model.save_weights(self.path("w"))

@@ -99,6 +99,16 @@ class Pretrained(unittest.TestCase):
         with self.assertRaisesRegex(rf.UnsupportedError, "'num_beams' is 2"):
             keras.models.from_pretrained(tiny).generate([[1]], 2)
 
+    def test_packed_rows(self):
+        tiny = self.write()
+        ids = np.arange(9, dtype=np.int32) % VOCABULARY
+        places = np.array([0, 1, 2, 3, 0, 1, 2, 3, 4], np.int32)
+        model = keras.models.from_pretrained(tiny)
+        alone = [model.predict(ids[None, part])[0] for part in (slice(0, 4), slice(4, 9))]
+        packed = keras.models.from_pretrained(tiny, packed=True)
+        found = packed.predict([ids[None], places[None]])[0]
+        self.assertLess(abs(found - np.concatenate(alone)).max(), 1e-5)
+
     def test_weights_in_few_bits(self):
         tiny = self.write()
         ids = np.arange(18, dtype=np.int32).reshape(2, 9) % VOCABULARY
@@ -116,12 +126,32 @@ class Pretrained(unittest.TestCase):
             keras.models.from_pretrained(tiny, quantize="int3")
 
     def test_images(self):
-        weights = {"features.%d.weight" % i: np.zeros(1) for i in range(2)}
-        config = {"architecture": "mobilenet_v3_small", "width_mult": 0.1}
+        """A small ResNet without a head gets one."""
+        weights, rng = {}, np.random.default_rng(4)
+        for name, channels, size in (("embedder.embedder", 3, 7),
+                                     ("encoder.stages.0.layers.0.layer.0", 8, 3),
+                                     ("encoder.stages.0.layers.0.layer.1", 8, 3)):
+            weights[name + ".convolution.weight"] = rng.normal(0, 0.2, (8, channels, size, size))
+            for part in ("weight", "bias", "running_mean", "running_var"):
+                weights[name + ".normalization." + part] = np.ones(8)
+        config = {"model_type": "resnet", "architectures": ["ResNetModel"], "embedding_size": 8,
+                  "hidden_sizes": [8], "depths": [1], "layer_type": "basic"}
         hub.write_directory(self.folder / "images", config, weights)
-        with self.assertRaisesRegex(rf.Error, "no place in a model of type 'mobilenet_v3_small'"):
-            keras.models.from_pretrained(self.folder / "images", image_size=64,
-                                         synchronized_batch_norm=True)
+        model = keras.models.from_pretrained(self.folder / "images", image_size=32,
+                                             synchronized_batch_norm=True, class_names="abc")
+        self.assertEqual(model.new_variables, ["classifier/kernel", "classifier/bias"])
+        self.assertEqual(model.image_scale()[0], (0, 0, 0, 0))
+        images = rng.normal(size=(2, 32, 32, 3)).astype(np.float32)
+        before = model.predict(images)
+        self.assertEqual(before.shape, (2, 3))
+        model.save_pretrained(self.folder / "three")
+        again = keras.models.from_pretrained(self.folder / "three", image_size=32)
+        self.assertEqual(again.new_variables, [])
+        np.testing.assert_array_equal(again.predict(images), before)
+
+    def test_classes(self):
+        with self.assertRaisesRegex(ValueError, "models of type 'llama' are no classifiers"):
+            keras.models.from_pretrained(self.write(), class_names=["yes", "no"])
 
     def test_adapters(self):
         tiny = self.write()

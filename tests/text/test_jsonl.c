@@ -93,6 +93,7 @@ TEST(test_truncated)
     assert_int_equal(e->component[0].shape.dim[0], 3);
     assert_memory_equal(e->component[0].data, "a\xc3\xa4", 3);
     assert_int_equal(integers(e, 1)[1], 2);
+    assert_int_equal(rf_dataset_cut_elements(d), 1);
     rf_iterator_destroy(&it);
     rf_dataset_destroy(&d);
 }
@@ -281,8 +282,36 @@ TEST(test_chats)
     expect_chat(TWO_TURNS, 11, NULL, "uhiayouoka!", "...yo....!.");
     expect_chat(TWO_TURNS, 10, NULL, "uhiayouoka", "...yo....!"); /* the label of the last one is known */
     expect_chat(TWO_TURNS, 4, NULL, "uhia", "...y");
-    expect_chat(TWO_TURNS, 1, NULL, "u", ".");
+    expect_chat(TWO_TURNS, 3, NULL, NULL, ":1: nothing of its first 3 tokens is to be learned");
+    expect_chat("{\"messages\": [{\"role\": \"user\", \"content\": \"hi\"}]}", 3, NULL, "uhi", "...");
     expect_chat("{\"messages\": [{\"role\": \"tool\", \"content\": null}]}", 0, NULL, "t", ".");
+}
+
+/* A chat that was cut is counted, one of which nothing is left is an error that can be left out. */
+TEST(test_long_chats_are_counted)
+{
+    const char *path = write_text("mixed",
+                                  TWO_TURNS "\n{\"messages\": [{\"role\": \"user\", \"content\": \"long\"}]}\n"
+                                            "{\"messages\": [{\"role\": \"assistant\"}]}\n",
+                                  false);
+    rf_dataset *d;
+    OK(rf_dataset_from_chats(
+        &(rf_chats_params){ .paths = &path, .num_paths = 1, .render = render, .user = folder, .max_tokens = 4 }, &d));
+    APPLY(d, rf_dataset_ignore_errors(d, RF_IGNORE_SILENTLY, &applied_));
+    for (unsigned pass = 1; pass <= 2; pass++) {
+        rf_iterator *it = begin(d);
+        const rf_element *e;
+        OK(rf_iterator_next(it, &e));
+        assert_int_equal(e->component[0].shape.dim[0], 4);
+        OK(rf_iterator_next(it, &e));
+        assert_int_equal(e->component[0].shape.dim[0], 1);
+        assert_int_equal(rf_iterator_next(it, &e), RF_END);
+        assert_int_equal(rf_dataset_cut_elements(d), pass);
+        assert_int_equal(rf_dataset_ignored_errors(d), pass);
+        rf_iterator_destroy(&it);
+    }
+    assert_int_equal(rf_dataset_cut_elements(NULL), 0);
+    rf_dataset_destroy(&d);
 }
 
 TEST(test_wrong_chats)
@@ -452,6 +481,38 @@ static rf_result read_chats(const char *const *paths, rf_tokenizer *tokenizer, r
     rf_dataset_destroy(&data);
     *out = batches;
     return RF_OK;
+}
+
+static rf_result pack_chats(const rf_dataset *data, rf_dataset **out)
+{
+    rf_dataset *rows, *batches;
+    *out = NULL;
+    const rf_pack_params packing = { .length = 1024, .pad_value = { 0, RF_IGNORED_LABEL } };
+    TRY(rf_dataset_pack(data, &packing, &rows)); /* (tokens, positions, labels), i32 [1024] each */
+    TRY(rf_dataset_batch(rows, 8, RF_REMAINDER_DROP, &batches));
+    rf_dataset_destroy(&rows);
+    *out = batches;
+    return RF_OK;
+}
+
+TEST(test_guide_of_packing)
+{
+    const char *path = write_text("chats", TWO_TURNS, false);
+    rf_dataset *d;
+    OK(rf_dataset_from_chats(&(rf_chats_params){ .paths = &path, .num_paths = 1, .render = render, .user = folder },
+                             &d));
+    APPLY(d, rf_dataset_repeat(d, 8 * 100, &applied_));
+    APPLY(d, pack_chats(d, &applied_));
+    rf_iterator *it = begin(d);
+    const rf_element *e;
+    OK(rf_iterator_next(it, &e));
+    assert_true(rf_shape_equal(e->component[2].shape, RF_SHAPE(8, 1024)));
+    assert_int_equal(integers(e, 0)[11], 'u'); /* the second chat, of 11 tokens */
+    assert_int_equal(integers(e, 1)[11], 0);
+    assert_int_equal(integers(e, 1)[12], 1);
+    assert_int_equal(integers(e, 2)[10], RF_IGNORED_LABEL);
+    rf_iterator_destroy(&it);
+    rf_dataset_destroy(&d);
 }
 
 TEST(test_guide)

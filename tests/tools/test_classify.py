@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The classifier of photos as a user meets it: a pretrained network with a new head learns painted
-images, of which one class has few, the same on two devices; a confusion matrix is shown, the model
-is saved, and bad input is named.
+images, of which one class has few, the same on two devices. A confusion matrix is shown, the
+network is written back, and bad input is named.
 
-Usage: test_classify.py RINGFIRE CLASSIFY"""
+Usage: test_classify.py CLASSIFY"""
+import json
 import pathlib
 import re
 import sys
@@ -17,7 +18,7 @@ import hub  # noqa: E402
 import pictures  # noqa: E402
 import programs  # noqa: E402
 
-RINGFIRE, CLASSIFY = sys.argv[1:3]
+CLASSIFY = sys.argv[1]
 WIDTH, INNER, SIDE, PATCH = 16, 24, 16, 8
 CONFIG = {"model_type": "vit", "architectures": ["ViTForImageClassification"], "image_size": SIDE,
           "hidden_size": WIDTH, "num_hidden_layers": 1, "num_attention_heads": 2,
@@ -75,7 +76,8 @@ class Classify(unittest.TestCase):
         return done.stdout
 
     def test_learns(self):
-        said = self.train("llvmpipe", "--epochs", "6", "--save", self.folder / "net.rfck")
+        said = self.train("llvmpipe", "--epochs", "6", "--save", self.folder / "tuned")
+        self.assertIn("New: classifier/kernel\nNew: classifier/bias\n", said)
         self.assertRegex(said, r"green +12 images, weight 2\.556\n")
         self.assertGreater(float(RESULT.search(said)[1]), 90)
         table = [line.split() for line in said[RESULT.search(said).end():].splitlines()[1:5]]
@@ -84,9 +86,16 @@ class Classify(unittest.TestCase):
         counts = np.array([[float(x) for x in row[1:]] for row in table[1:]])
         self.assertEqual(counts.sum(), 18)  # a fifth of 92
         self.assertAlmostEqual(100 * counts.trace() / 18, float(RESULT.search(said)[1]), 2)
-        listed = programs.run(RINGFIRE, "ckpt", "show", self.folder / "net.rfck")
-        self.assertIn("network/cls_token/token", listed.stdout)
-        self.assertIn("head/kernel", listed.stdout)
+        before, after = hub.read_directory(self.network), hub.read_directory(self.folder / "tuned")
+        self.assertEqual(after["classifier.weight"][1], (3, WIDTH))
+        self.assertEqual([name for name in before if before[name] != after[name]],
+                         ["classifier.weight", "classifier.bias"])
+        config = json.loads((self.folder / "tuned" / "config.json").read_text())
+        self.assertEqual(config["id2label"], {"0": "blue", "1": "green", "2": "red"})
+        again = programs.run(CLASSIFY, "--network", self.folder / "tuned", *self.command[3:],
+                             "llvmpipe", "--epochs", "1", "--learning-rate", "1e-9")
+        self.assertNotIn("New:", again.stdout)
+        self.assertEqual(RESULT.search(again.stdout)[1], RESULT.search(said)[1])
 
     def test_devices(self):
         """All of the network, with a test directory and without weights."""

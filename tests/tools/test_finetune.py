@@ -72,6 +72,15 @@ class FineTune(unittest.TestCase):
             self.assertEqual(names, {path.name for path in (self.folder / "small").iterdir()
                                      } - {"chats.jsonl"})
 
+    def test_adapter(self):
+        """An adapter on weights in 4 bits learns the chats, and is written as PEFT does."""
+        said = self.find("--lora 16")
+        first, *_, last = [float(loss) for _, loss in LOSS.findall(said)]
+        self.assertLess(last, first / 2)
+        self.assertEqual({path.name for path in (self.folder / "adapter").iterdir()},
+                         {"adapter_model.safetensors", "adapter_config.json"})
+        self.assertRegex(said, r"\n\(\d+ tokens read, \d+ written")
+
     def test_killed(self):
         """SIGKILL within the second epoch: the same command ends with the same bytes."""
         train = ["small", "--data", "small/chats.jsonl", *COLOURS, "--save-every", "20",

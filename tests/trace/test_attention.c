@@ -17,7 +17,11 @@ typedef struct attention_case {
     int64_t place;   /* of the first query among the keys, plus 1; 0: not given */
     int32_t window;  /* 0: all keys */
     float softcap;   /* 0: none */
+    bool segments;   /* of segments_of_steps */
 } attention_case;
+
+/* For each example, where t is MOST. The second one is all padding behind its first two steps. */
+static const int32_t segments_of_steps[N * MOST] = { 1, 1, 2, 2, 2, 7, 7, 0, 0, 0 };
 
 static const attention_case cases[] = {
     { 3, 5, false, 0, { 0 } },
@@ -35,6 +39,9 @@ static const attention_case cases[] = {
     { 4, 4, true, 0, { N, 1, 1, 4 }, 0, 1 },  /* its own key alone, which the mask takes from query 0 */
     { 3, 5, false, 0.9f, { 0 }, 0, 0, 0.5f }, /* low enough that most scores bend */
     { 5, 5, true, 0, { 0 }, 0, 3, 2 },
+    { 5, 5, true, 0, { 0 }, .segments = true },
+    { 5, 5, false, 0.3f, { 0 }, .segments = true },
+    { 5, 5, true, 0, { N, 1, 1, 5 }, 0, 2, .segments = true },
 };
 
 typedef struct attention_data {
@@ -51,6 +58,8 @@ static bool attends(const attention_data *d, int64_t head, int64_t i, int64_t j)
     const int64_t own = i + (d->c->place ? d->c->place - 1 : d->c->s - d->c->t);
     if (d->c->causal && j > own) return false;
     if (d->c->window && j <= own - d->c->window) return false;
+    const int32_t *segments = segments_of_steps + head / H * MOST;
+    if (d->c->segments && segments[i] != segments[j]) return false;
     for (int k = 0; k < 4; k++) place = place * shape[k] + (shape[k] > 1 ? at[k] : 0);
     return shape[0] == 0 || d->mask[place] != 0;
 }
@@ -95,7 +104,8 @@ static rf_result attention_step(rf_trace *t, const rf_tensor *in, rf_tensor *out
             rf_constant_array(t, &(rf_array){ RF_F32, RF_SHAPE(m[0], m[1], m[2], m[3]), (void *)(uintptr_t)d->mask });
     int32_t place = (int32_t)d->c->place - 1;
     if (d->c->place) params.first_query = rf_constant_array(t, &(rf_array){ RF_I32, RF_SHAPE(1, 1), &place });
-    const bool any = d->form != RF_ATTENTION_AUTO || params.causal || params.scale != 0 || m[0] != 0;
+    if (d->c->segments) params.segments = in[3 + (m[0] == N)];
+    const bool any = d->c->segments || d->form != RF_ATTENTION_AUTO || params.causal || params.scale != 0 || m[0] != 0;
     out[0] = rf_attention(t, in[0], in[1], in[2], any ? &params : NULL);
     const rf_tensor loss =
         rf_reduce_sum(t, rf_multiply(t, rf_square(t, out[0]), rf_constant(t, 0.5f)), NULL, 0, RF_DROP_DIMS);
@@ -133,6 +143,9 @@ static void run_case(rf_strategy *strategy, const attention_case *c, rf_attentio
                                         array_f32(RF_SHAPE(N, H, c->s, K), d.key),
                                         array_f32(RF_SHAPE(N, H, c->s, V), d.value) } };
     if (m[0] == N) batch.component[batch.num_components++] = array_f32(RF_SHAPE(N, m[1], m[2], m[3]), d.mask);
+    if (c->segments)
+        batch.component[batch.num_components++] =
+            (rf_array){ RF_I32, RF_SHAPE(N, MOST), (void *)(uintptr_t)segments_of_steps };
     OK(rf_function_create(strategy, &(rf_function_params){ .step = attention_step, .user = &d, .num_outputs = 4 },
                           &function));
     OK(rf_strategy_run(strategy, function, &batch, results));
@@ -268,6 +281,7 @@ typedef struct mistake {
     bool causal;
     int32_t window;
     float softcap;
+    int64_t segments; /* steps; 0: none */
 } mistake;
 
 static rf_result mistaken_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *user)
@@ -286,6 +300,9 @@ static rf_result mistaken_step(rf_trace *t, const rf_tensor *in, rf_tensor *out,
     const rf_tensor value = rf_constant_array(t, &(rf_array){ RF_F32, m->value, zeros });
     if (m->mask.rank > 0) params.mask = rf_constant_array(t, &(rf_array){ RF_F32, m->mask, zeros });
     if (m->place > 0) params.first_query = rf_constant_array(t, &(rf_array){ RF_I32, RF_SHAPE(m->place), places });
+    static int32_t numbers[8];
+    if (m->segments > 0)
+        params.segments = rf_constant_array(t, &(rf_array){ RF_I32, RF_SHAPE(1, m->segments), numbers });
     (void)in;
     out[0] = rf_attention(t, query, key, value, &params);
     return rf_trace_status(t);
@@ -310,6 +327,9 @@ static void refuses(rf_strategy *strategy)
         { x, x, x, { 0 }, 0, "window is -1; it counts keys back", RF_ATTENTION_AUTO, 0, 0, true, -1 },
         { x, x, x, { 0 }, 0, "softcap is -1, must be positive", RF_ATTENTION_AUTO, 0, 0, false, 0, -1 },
         { x, x, x, { 0 }, 0, "the fused form has no softcap", RF_ATTENTION_FUSED, 0, 0, false, 0, 1 },
+        { x, x, x, { 0 }, 0, "segments are i32 [1,4]; they must be i32 or f32 [n, t]", .segments = 4 },
+        { x, five, five, { 0 }, 0, "3 steps of queries and as many of keys, not 5", .segments = 3 },
+        { x, x, x, { 0 }, 0, "with first_query there are earlier ones", .place = 1, .causal = true, .segments = 3 },
     };
     float example[1] = { 0 };
     const rf_element batch = { .num_components = 1, .component = { array_f32(RF_SHAPE(1), example) } };

@@ -296,6 +296,36 @@ static void base_takes_no_room(rf_strategy *strategy)
 }
 TEST_ON_ALL(base_takes_no_room)
 
+/* A base in 4 bits has adapters as any other one, but for what needs its weights in f32. */
+static void base_in_few_bits(rf_strategy *strategy)
+{
+    static const char *const kernels[] = { "*kernel" };
+    const rf_quantize_params quantize = { .kind = RF_QUANTIZATION_NF4, .weights = kernels, .num_weights = 1 };
+    app a;
+    OK(rf_strategy_set_quantization(strategy, &quantize));
+    app_open(strategy, &a);
+    OK(rf_strategy_set_quantization(strategy, NULL));
+    rf_quantization kind;
+    assert_non_null(
+        rf_variable_quantized(rf_layer_variable(rf_model_find_layer(a.model, "block/hidden"), "kernel"), &kind));
+    const uint64_t kernel = hash_of(a.model, "block/hidden", "kernel");
+    const logits plain = predict(&a);
+    OK(rf_lora_attach(a.model, "task", NULL));
+    const logits begun = predict(&a);
+    assert_true(same(&plain, &begun));
+    const double first = train(&a, 1);
+    assert_true(train(&a, 30) < 0.5 * first);
+    assert_int_equal(hash_of(a.model, "block/hidden", "kernel"), kernel);
+    FAILS(rf_lora_merge(a.model, "task"), RF_ERROR_UNSUPPORTED, "few bits");
+    OK(rf_lora_save(a.model, "task", in_folder("adapter")));
+    OK(rf_lora_detach(a.model, "task"));
+    const logits without = predict(&a);
+    assert_true(same(&plain, &without));
+    app_close(&a);
+}
+TEST_ON_ONE(base_in_few_bits)
+TEST_ON_TWO(base_in_few_bits)
+
 /* ---- dropout ---- */
 
 enum { UNITS = 4, EXAMPLES = 64 };

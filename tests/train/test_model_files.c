@@ -50,6 +50,25 @@ static rf_result exchange(rf_model *model)
     return RF_OK;
 }
 
+static rf_result adapt(rf_strategy *strategy, rf_dataset *data, rf_optimizer *optimizer)
+{
+    rf_model *imported, *model;
+    rf_layer *layers[2];
+    TRY(rf_model_import_onnx(strategy, "net.onnx", NULL, &imported));
+    TRY(rf_layer_from_model(&(rf_model_layer_params){ .model = imported, .last_layer = "dense" }, &layers[0]));
+    rf_layer_set_trainable(rf_model_find_layer(imported, "dense"), false);
+    TRY(rf_layer_dense(&(rf_dense_params){ .units = 4, .name = "head" }, &layers[1]));
+    TRY(rf_model_create_sequential(strategy, layers, 2, &RF_SHAPE(8), &model));
+    TRY(rf_model_compile(
+        model, &(rf_compile_params){ .optimizer = optimizer,
+                                     .loss = { RF_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY, true, RF_REDUCTION_AUTO } }));
+    TRY(rf_model_fit(model, &(rf_fit_params){ .data = data, .epochs = 1 }, NULL));
+    assert_int_equal(rf_model_variables(model).count, 2);
+    rf_model_destroy(&model);
+    rf_model_destroy(&imported);
+    return RF_OK;
+}
+
 static rf_result copy_array(void)
 {
     float numbers[6] = { 1, 2, 3, 4, 5, 6 };
@@ -209,6 +228,7 @@ TEST(the_documentation)
     OK(predict(features, &best));
     assert_true(best != 0);
     OK(exchange(model));
+    OK(adapt(strategy, data, optimizer));
     OK(copy_array());
     take_foreign_weights(strategy);
     make_and_keep_a_graph(strategy);

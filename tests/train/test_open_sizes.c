@@ -120,6 +120,42 @@ static void any_length(rf_strategy *s)
 TEST_ON_ONE(any_length)
 TEST_ON_TWO(any_length)
 
+/* Rows and columns of images are halved more often than a short sequence could be. */
+static void images_of_any_size(rf_strategy *s)
+{
+    enum { HIGH = 40, WIDE = 33, CHANNELS = 2 };
+    static float pixels[HIGH * WIDE * CHANNELS];
+    rf_layer *layers[6];
+    rf_model *model;
+    rf_inference *net;
+    rf_array wanted, got;
+    const rf_shape open = RF_SHAPE(-1, -1, CHANNELS);
+    for (int i = 0; i < 4; i++)
+        OK(rf_layer_conv2d(
+            &(rf_conv2d_layer_params){ .filters = 3, .kernel_size = { 3 }, .conv = { .stride = { 2, 2 } } },
+            &layers[i]));
+    OK(rf_layer_global_avg_pool2d(&layers[4]));
+    OK(rf_layer_dense(&(rf_dense_params){ .units = 2 }, &layers[5]));
+    OK(rf_model_create_sequential(s, layers, 6, &open, &model));
+    OK(rf_model_export(model, in_folder("images.rfck"), NULL));
+    OK(rf_inference_load(in_folder("images.rfck"), &(rf_inference_params){ .device = "llvmpipe" }, &net));
+    for (int i = 0; i < HIGH * WIDE * CHANNELS; i++) pixels[i] = (float)(i % 17) / 17;
+    const rf_array in = { RF_F32, RF_SHAPE(1, HIGH, WIDE, CHANNELS), pixels };
+    rf_dataset *raw, *data;
+    OK(rf_dataset_from_arrays(&(rf_dataset_arrays_params){ .arrays = &in, .num_arrays = 1 }, &raw));
+    OK(rf_dataset_batch(raw, 1, RF_REMAINDER_KEEP, &data));
+    OK(rf_model_predict(model, data, &wanted));
+    OK(rf_inference_run(net, &in, &got));
+    assert_memory_equal(wanted.data, got.data, 2 * sizeof(float));
+    rf_array_free(&wanted);
+    rf_array_free(&got);
+    rf_dataset_destroy(&data);
+    rf_dataset_destroy(&raw);
+    rf_inference_destroy(&net);
+    rf_model_destroy(&model);
+}
+TEST_ON_ONE(images_of_any_size)
+
 /* A file of bytes holds a text. */
 static bool holds(const char *path, const char *text)
 {

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Layers whose weights are stored in 8 and 4 bits: against the same model with the rounded weights in f32, in training,
  * on two replicas; and what is refused. */
+#include <ringfire/lora.h>
+
 #include "../support/strategies.h"
 #include "../support/try.h"
 #include "replica/store/variables.h"
+#include "test_folder.h"
 #include "train/model/model.h"
 
 enum { EXAMPLES = 6, LENGTH = 5, WORDS = 7, WIDTH = 40, CLASSES = 3, MOST = 8192 };
@@ -157,6 +160,77 @@ static void q4_0_on_two_replicas(rf_strategy *strategy)
 }
 TEST_ON_TWO(q4_0_on_two_replicas)
 
+/* ---- adapters ---- */
+
+static const char *const everything[] = { "*" };
+
+static rf_model *make_quantized(rf_strategy *strategy, rf_quantization kind)
+{
+    set_quantization(strategy, kind, "*");
+    rf_model *model = make_model(strategy);
+    OK(rf_strategy_set_quantization(strategy, NULL));
+    return model;
+}
+
+/* Those of the first layers learn by what comes back through the later ones. */
+static void check_adapter(rf_strategy *strategy, bool decomposed)
+{
+    const rf_lora_params params = {
+        .rank = 2, .alpha = 4, .weight_decomposed = decomposed, .targets = everything, .num_targets = 1
+    };
+    rf_dataset *data = make_data();
+    rf_history few = { 0 }, whole = { 0 };
+    rf_model *model = make_quantized(strategy, RF_QUANTIZATION_NF4), *f32 = make_model(strategy);
+    copy_values(model, f32);
+    OK(rf_lora_attach(model, "a", &params));
+    OK(rf_lora_save(model, "a", in_folder("adapter")));
+    OK(rf_lora_load(f32, "a", in_folder("adapter")));
+    train(strategy, model, data, &few);
+    train(strategy, f32, data, &whole);
+    for (uint32_t i = 0; i < 6; i++) assert_near(few.epochs[i].value[0], whole.epochs[i].value[0], 2e-5, 0, "loss");
+    assert_true(few.epochs[5].value[0] < few.epochs[0].value[0]);
+    rf_history_free(&few);
+    rf_history_free(&whole);
+    rf_model_destroy(&model);
+    rf_model_destroy(&f32);
+    rf_dataset_destroy(&data);
+}
+
+static void adapters_train_like_on_rounded_weights(rf_strategy *strategy)
+{
+    check_adapter(strategy, false);
+    check_adapter(strategy, true);
+}
+TEST_ON_ONE(adapters_train_like_on_rounded_weights)
+
+static void train_adapter(rf_strategy *strategy, rf_history *history)
+{
+    const rf_lora_params params = { .rank = 4, .targets = everything, .num_targets = 1 };
+    rf_dataset *data = make_data();
+    rf_model *model = make_quantized(strategy, RF_QUANTIZATION_Q4_0);
+    OK(rf_lora_attach(model, "a", &params));
+    train(strategy, model, data, history);
+    rf_model_destroy(&model);
+    rf_dataset_destroy(&data);
+}
+
+/* The same numbers on one replica as on two. */
+static void adapters_train_alike(rf_strategy *strategy)
+{
+    rf_history one = { 0 }, two = { 0 };
+    rf_strategy *own = open_devices(device_lists[0]);
+    assert_non_null(own);
+    rf_strategy_set_seed(own, 1234);
+    train_adapter(own, &one);
+    train_adapter(strategy, &two);
+    for (uint32_t i = 0; i < 6; i++) assert_near(two.epochs[i].value[0], one.epochs[i].value[0], 1e-5, 0, "loss");
+    assert_true(one.epochs[5].value[0] < one.epochs[0].value[0]);
+    rf_history_free(&one);
+    rf_history_free(&two);
+    rf_strategy_destroy(&own);
+}
+TEST_ON_TWO(adapters_train_alike)
+
 /* ---- memory ---- */
 
 /* Bytes of one of the strategy's arrays on the first device. */
@@ -265,4 +339,4 @@ static void refuses(rf_strategy *strategy)
 }
 TEST_ON_ONE(refuses)
 
-TESTS(quantized, NULL, NULL)
+TESTS(quantized, make_folder, remove_folder)

@@ -13,8 +13,8 @@ the same in each epoch, and ``batch()`` before one that NumPy computes as well f
 from __future__ import annotations
 
 import os
-from typing import Any, Callable, Iterable, Iterator as TypingIterator, List, Mapping, Optional
-from typing import Sequence, Tuple, Union
+from typing import Any, Callable, Dict, Iterable, Iterator as TypingIterator, List, Mapping
+from typing import Optional, Sequence, Tuple, Union
 
 import numpy as np
 
@@ -25,7 +25,9 @@ from ._elements import on_map, on_random_map, pack_element, raise_failure, signa
 from ._function import TensorSpec
 from ._lib import Handle, check, create, ffi, lib, path_bytes, raised, take_raised, text
 from ._parts import Columns as Columns, FixedLenFeature as FixedLenFeature
-from ._parts import VarLenFeature as VarLenFeature, WindowPart as WindowPart
+from ._parts import TarField as TarField, VarLenFeature as VarLenFeature
+from ._parts import WindowPart as WindowPart, pack_params, tar_params
+from ._parts import Paths as Paths, Strings as Strings, paths_of as paths_of
 from ._parts import Path as Path, read_image as read_image, write_image as write_image
 from ._values import Batch
 
@@ -36,7 +38,6 @@ INFINITE_CARDINALITY = -1
 UNKNOWN_CARDINALITY = -2
 """The cardinality of a dataset that has to be read to be counted."""
 
-Paths = Union[Path, Sequence[Path]]
 
 
 class AutoShardPolicy:
@@ -62,24 +63,6 @@ class Options:
 def _distribute_policy(options: Optional[Options]) -> int:
     policy = options.experimental_distribute.auto_shard_policy if options else AutoShardPolicy.AUTO
     return int(getattr(lib, "RF_DISTRIBUTE_" + policy.upper()))
-
-
-def paths_of(paths: Paths) -> List[str]:
-    """The names of one file or of several."""
-    if isinstance(paths, (str, os.PathLike)):
-        return [os.fspath(paths)]
-    return [os.fspath(path) for path in paths]
-
-
-class Strings:
-    """Strings as an array of C, with their sizes."""
-
-    def __init__(self, strings: Iterable[Union[str, bytes]]) -> None:
-        encoded = [s if isinstance(s, bytes) else os.fsencode(s) for s in strings]
-        self.count = len(encoded)
-        self._kept = [ffi.new("char[]", s) for s in encoded]
-        self.pointer = ffi.new("char *[]", self._kept)
-        self.sizes = ffi.new("size_t[]", [len(s) for s in encoded])
 
 
 # ---- iterating ----
@@ -458,6 +441,11 @@ class Dataset(Handle):
         """How many elements :meth:`ignore_errors` has left out so far, and rows of tables."""
         return int(lib.rf_dataset_ignored_errors(self.pointer))
 
+    @property
+    def cut_elements(self) -> int:
+        """How many elements the sources have cut so far: long chats, fields with ``truncate``."""
+        return int(lib.rf_dataset_cut_elements(self.pointer))
+
     def cache(self) -> Dataset:
         """Keeps the elements in memory."""
         return self._derive(lib.rf_dataset_cache)
@@ -495,6 +483,21 @@ class Dataset(Handle):
             params.borders = borders
             params.num_borders = len(bucket_boundaries)
         return self._derive(lib.rf_dataset_padded_batch, params)
+
+    def pack(self, length: int, padding_values: Union[float, Sequence[float]] = 0,
+             num_open: int = 0, segments: bool = False) -> Dataset:
+        """Several elements in each row of ``length`` steps: ((first array, positions), the others).
+
+        Positions count the steps of each element from 0. ``padding_values`` fill the end of a row,
+        one for all arrays or one for each. With ``segments`` they follow the positions: 1 for the
+        steps of a row's first element, and so on, 0 behind the last one. Of (tokens, labels) come
+        elements ((tokens, positions), labels), as ``fit()`` takes them.
+        """
+        spec = ffi.new("rf_element_spec *")
+        lib.rf_dataset_spec(self.pointer, spec)
+        params, template = pack_params(spec.num_components, length, padding_values, num_open,
+                                       segments)
+        return self._derive(lib.rf_dataset_pack, params, template=template)
 
     def unbatch(self) -> Dataset:
         """The rows of each element as elements."""
@@ -642,6 +645,17 @@ def _source(function: Any, *arguments: Any, template: Any, keep: Sequence[Any] =
 
 
 # ---- files ----
+
+def tar(paths: Paths, fields: Dict[str, TarField], max_bytes: int = 0) -> Dataset:
+    """The examples of tar archives, as WebDataset has them: dicts with the fields that are named.
+
+    Files that share the name before its first point are an example. ``max_bytes`` is the most that
+    a file may have; 0: 64 MiB.
+    """
+    params, _kept = tar_params(paths, fields, max_bytes)
+    return _source(lib.rf_dataset_from_tar, params,
+                   template=(dict, tuple(fields), (ARRAY, ) * len(fields)))
+
 
 def csv(paths: Paths, components: Union[Columns, Sequence[Columns]], header: bool = True,
         separator: str = ",", fill_value: Optional[float] = None,

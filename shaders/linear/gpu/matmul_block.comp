@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Product for devices with shared memory, in blocks of which each invocation holds many sums. */
+/* Product for devices with shared memory, in blocks of which each invocation holds many sums. With
+ * QUANTIZED b is a matrix of few bits, whose slices are decoded on their way to shared memory. */
 #version 450
 #extension GL_GOOGLE_include_directive : require
 layout(constant_id = 5) const int TRANSPOSED_A = 0;
@@ -11,34 +12,95 @@ layout(constant_id = 9) const int VECTOR_C = 0;
 /* what lies in place of biases is like c, which counts where that is positive */
 layout(constant_id = 11) const int MASK = 0;
 #endif
+#ifdef QUANTIZED
+#define QUANTIZED_ID 10
+#include "include/quantized.glsl"
+#define SUMS 0
+#else
 /* of b's rows, too: the product of one more line of a, of ones */
 layout(constant_id = 10) const int SUMS = 0;
+#endif
 #define A_ALONG_K (TRANSPOSED_A == 0)
 #define B_ALONG_K (TRANSPOSED_B != 0)
 #define WIDEN_A (NARROW_A && VECTOR_A != 0)
+#ifdef QUANTIZED
+#define WIDEN_B false
+#else
 #define WIDEN_B (NARROW_B && VECTOR_B != 0)
+#endif
 #include "include/linear_block.glsl"
 
 BLOCK_OPERAND(a, 0)
+#ifndef QUANTIZED
 BLOCK_OPERAND(b, 1)
+#endif
 BLOCK_BIASES
 layout(std430, binding = 3) writeonly buffer C { float c[]; };
 layout(std430, binding = 3) writeonly buffer C4 { vec4 c4[]; };
 layout(push_constant) uniform P {
     int total, row_tiles, column_tiles, parts;
     int m, n, k, split;            /* summands per part */
-    int a_line, b_line;            /* from line to line as stored */
-    int parts_of_group, unused;    /* the vectors stand at multiples of four */
+    int a_line, b_line;            /* from line to line as stored; of few bits in fours */
+    int parts_of_group, scales_at; /* the vectors stand at multiples of four */
     ivec4 dim, a_stride, b_stride; /* batch dimensions */
 };
 
-layout(std430, binding = 6) writeonly buffer Sums { float sums[]; };
-
 BLOCK_MATRIX(given_a, a, NARROW_A, ra, LOADS_A, BM, A_ALONG_K, VECTOR_A != 0)
-BLOCK_MATRIX(b, b, NARROW_B, rb, LOADS_B, BN, B_ALONG_K, VECTOR_B != 0)
-#include "include/linear_block_end.glsl"
+#ifdef QUANTIZED
+layout(std430, binding = 1) readonly buffer Codes { uint codes[]; };
+layout(std430, binding = 6) readonly buffer Scales { uint scales[]; };
+#define PUT_SUM(at, x) {}
 
+/* Fours of the next slice, and what was loaded for this one: the word of their codes, and that of
+ * their scale. */
+int b_at[LOADS_B], b_step;
+uvec2 raw_b[LOADS_B];
+
+void b_start(int base, int line_fours, int first, int count, int from)
+{
+    [[unroll]] for (int i = 0; i < LOADS_B; i++) {
+        int line = min(first + LINE_OF(i, B_ALONG_K, BN), count - 1),
+            p = from + K_OF(i, B_ALONG_K, BN);
+        b_at[i] = B_ALONG_K ? line * line_fours + p / 4 : p * line_fours + line / 4;
+    }
+    b_step = B_ALONG_K ? BK / 4 : BK * line_fours;
+}
+
+bool b_is_there(int i, int k, int to) { return k + K_OF(i, B_ALONG_K, BN) < to; }
+
+uint b_block(uint four) { return uint(scales_at) + quantized_block(four); }
+
+void load_b(int k, int to)
+{
+    [[unroll]] for (int i = 0; i < LOADS_B; i++) {
+        uint four = b_is_there(i, k, to) ? uint(b_at[i]) : 0u;
+        raw_b[i] = uvec2(codes[quantized_word(four)], scales[b_block(four) >> 1]);
+        b_at[i] += b_step;
+    }
+}
+
+/* Numbers behind the last one of a line are zeros. */
+void settle_b(int k, int to)
+{
+    [[unroll]] for (int i = 0; i < LOADS_B; i++) {
+        uint four = uint(b_at[i] - b_step);
+        vec4 v = quantized_four(raw_b[i].x, quantized_shift(four),
+            quantized_scale(raw_b[i].y, b_block(four)));
+        if (!b_is_there(i, k, to)) v = vec4(0.0);
+#ifdef COOPERATIVE
+        rb[i] = OPERAND4(NARROW_BITS(NARROW(v.x)), NARROW_BITS(NARROW(v.y)),
+            NARROW_BITS(NARROW(v.z)), NARROW_BITS(NARROW(v.w)));
+#else
+        rb[i] = v;
+#endif
+    }
+}
+#else
+layout(std430, binding = 6) writeonly buffer Sums { float sums[]; };
 #define PUT_SUM(at, x) sums[at] = x;
+BLOCK_MATRIX(b, b, NARROW_B, rb, LOADS_B, BN, B_ALONG_K, VECTOR_B != 0)
+#endif
+#include "include/linear_block_end.glsl"
 
 int first_row;
 

@@ -12,21 +12,6 @@
 
 /* ---- the plan ---- */
 
-static rf_result check_image(const char *name, const rf_tfrecord_feature *f)
-{
-    const int64_t *d = f->shape.dim;
-    char text[128];
-    RF_REQUIRE(f->dtype == RF_U8 && f->shape.rank == 3 && d[0] > 0 && d[1] > 0 && (d[2] == 1 || d[2] == 3 || d[2] == 4),
-               "rf_dataset_from_tfrecord: feature '%s' is %s %s; an image is u8 [height,width,channels] of 1, 3 or 4 "
-               "channels",
-               name, rf_dtype_name(f->dtype), rf_shape_format(f->shape, text, sizeof(text)));
-    RF_REQUIRE(d[0] <= RF_IMAGE_MAX_PIXELS && d[1] <= RF_IMAGE_MAX_PIXELS / d[0],
-               "rf_dataset_from_tfrecord: feature '%s': %lld x %lld pixels are more than %d", name, (long long)d[0],
-               (long long)d[1], RF_IMAGE_MAX_PIXELS);
-    RF_REQUIRE(!f->variable, "rf_dataset_from_tfrecord: feature '%s' is an image, whose size cannot vary", name);
-    return RF_OK;
-}
-
 static rf_result copy_default(const char *name, const rf_tfrecord_feature *f, rf_array *out)
 {
     const rf_array *a = f->default_value;
@@ -56,7 +41,8 @@ static rf_result plan_feature(uint32_t number, const rf_tfrecord_feature *f, rf_
     RF_REQUIRE(!f->variable || (f->shape.rank > 0 && f->shape.dim[0] > 0),
                "rf_dataset_from_tfrecord: feature '%s' is %s and has no dimension that can vary", f->name,
                rf_shape_format(f->shape, text, sizeof(text)));
-    if (f->image) RF_TRY(check_image(f->name, f));
+    if (f->image)
+        RF_TRY(rf_image_check_component("rf_dataset_from_tfrecord: feature", f->name, f->dtype, f->shape, f->variable));
     spec->dtype[number] = f->dtype;
     spec->shape[number] = f->shape;
     *use = (rf_example_use){ .name = rf_strdup(f->name), .image = f->image, .variable = f->variable };
@@ -156,22 +142,12 @@ static rf_result take_integers(const rf_example_use *use, const RfTf__Int64List 
     return RF_OK;
 }
 
-static rf_result take_image(const ProtobufCBinaryData *bytes, rf_array *out)
-{
-    const int64_t *d = out->shape.dim;
-    rf_array image;
-    RF_TRY(rf_image_decode("the image", bytes->data, bytes->len, (uint32_t)d[2], RF_IMAGE_MAX_PIXELS, &image));
-    const rf_result r = rf_image_resize(&image, (uint32_t)d[0], (uint32_t)d[1], out->data);
-    rf_array_free(&image);
-    return r;
-}
-
 static rf_result take_bytes(const rf_example_use *use, const RfTf__BytesList *list, rf_array *out)
 {
     if (list->n_value != 1)
         return RF_FAIL(RF_ERROR_CORRUPT_DATA, "%zu strings of bytes; one can be read", list->n_value);
     const ProtobufCBinaryData *bytes = &list->value[0];
-    if (use->image) return take_image(bytes, out);
+    if (use->image) return rf_image_decode_to(bytes->data, bytes->len, out);
     RF_TRY(check_count(use, bytes->len, "bytes", out));
     if (bytes->len > 0) memcpy(out->data, bytes->data, bytes->len);
     return RF_OK;

@@ -106,3 +106,17 @@ rf_result rf_image_resize(const rf_array *in, uint32_t height, uint32_t width, u
     rf_free(columns);
     return RF_OK;
 }
+
+rf_result rf_image_check_component(const char *what, const char *name, rf_dtype dtype, rf_shape shape, bool variable)
+{
+    const int64_t *d = shape.dim;
+    char text[128];
+    RF_REQUIRE(dtype == RF_U8 && shape.rank == 3 && d[0] > 0 && d[1] > 0 && (d[2] == 1 || d[2] == 3 || d[2] == 4),
+               "%s '%s' is %s %s; an image is u8 [height,width,channels] of 1, 3 or 4 channels", what, name,
+               rf_dtype_name(dtype), rf_shape_format(shape, text, sizeof(text)));
+    RF_REQUIRE(d[0] <= RF_IMAGE_MAX_PIXELS && d[1] <= RF_IMAGE_MAX_PIXELS / d[0],
+               "%s '%s': %lld x %lld pixels are more than %d", what, name, (long long)d[0], (long long)d[1],
+               RF_IMAGE_MAX_PIXELS);
+    RF_REQUIRE(!variable, "%s '%s' is an image, whose size cannot vary", what, name);
+    return RF_OK;
+}

@@ -25,6 +25,10 @@ void rf_image_to_bytes(const void *pixels, rf_dtype dtype, size_t first, size_t 
 /* Allocates out for these sizes. */
 rf_result rf_image_allocate(const char *path, uint64_t height, uint64_t width, uint32_t channels, int64_t max_pixels,
                             rf_array *out);
+/* Whether a component can hold an image that is decoded. For messages, `what` says what `name` is of. */
+rf_result rf_image_check_component(const char *what, const char *name, rf_dtype dtype, rf_shape shape, bool variable);
+/* Decodes to the size and channels of a component. */
+rf_result rf_image_decode_to(const void *bytes, size_t size, rf_array *out);
 /* To `channels` channels (0: as it is) in a new `data`. */
 rf_result rf_image_convert(const char *path, uint32_t channels, rf_array *image);
 /* Bilinear, without antialiasing, rounded: `in` u8 [h, w, c] to `out` [height, width, c]. */

@@ -38,3 +38,13 @@ rf_result rf_image_read(const char *path, uint32_t channels, rf_array *out)
     rf_free(bytes);
     return r;
 }
+
+rf_result rf_image_decode_to(const void *bytes, size_t size, rf_array *out)
+{
+    const int64_t *d = out->shape.dim;
+    rf_array image;
+    RF_TRY(rf_image_decode("the image", bytes, size, (uint32_t)d[2], RF_IMAGE_MAX_PIXELS, &image));
+    const rf_result r = rf_image_resize(&image, (uint32_t)d[0], (uint32_t)d[1], out->data);
+    rf_array_free(&image);
+    return r;
+}

@@ -82,3 +82,13 @@ uint64_t rf_dataset_ignored_errors(const rf_dataset *dataset)
     }
     return count;
 }
+
+uint64_t rf_dataset_cut_elements(const rf_dataset *dataset)
+{
+    uint64_t count = 0;
+    for (const rf_dataset *d = dataset; d; d = d->input) {
+        if (d->kind->cut) count += d->kind->cut(d);
+        for (uint32_t i = 0; i < d->num_others; i++) count += rf_dataset_cut_elements(d->others[i]);
+    }
+    return count;
+}

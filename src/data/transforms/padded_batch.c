@@ -4,16 +4,16 @@
  * border that it fits in; a bucket that is full is the next batch. The elements that are left at the end come in order
  * of the borders. The order depends on the elements alone.
  */
-#include <math.h>
 #include <string.h>
 
 #include "base/params.h"
 #include "base/philox.h"
 #include "data/pipeline.h"
+#include "data/transforms/padding.h"
 
 typedef struct padded_step {
     bool padded[RF_MAX_COMPONENTS];
-    unsigned char value[RF_MAX_COMPONENTS][sizeof(float)]; /* of the padding, as the component has it */
+    rf_pad_number value[RF_MAX_COMPONENTS];
     uint32_t borders[RF_MAX_BUCKETS], num_borders;
 } padded_step;
 
@@ -81,11 +81,11 @@ static void append_padded(const padded_step *step, const rf_element_spec *spec, 
 {
     for (uint32_t c = 0; c < spec->num_components; c++) {
         const rf_array *from = &in->component[c];
-        const size_t size = rf_dtype_size(from->dtype), bytes = (size_t)rf_shape_count(from->shape) * size;
+        const size_t bytes = (size_t)rf_shape_count(from->shape) * rf_dtype_size(from->dtype);
         const size_t row = rf_component_bytes(&b->spec, c) / (size_t)b->spec.shape[c].dim[0];
         char *to = (char *)b->element.component[c].data + b->filled * row;
         if (bytes > 0) memcpy(to, from->data, bytes);
-        for (size_t at = bytes; at < row; at += size) memcpy(to + at, step->value[c], size);
+        rf_pad_number_fill(&step->value[c], from->dtype, to + bytes, row - bytes);
     }
     b->filled++;
 }
@@ -173,30 +173,6 @@ static rf_result check_borders(const rf_padded_batch_params *p, int64_t longest,
     return RF_OK;
 }
 
-/* The bytes of a component's padding. */
-static rf_result encode_value(uint32_t c, rf_dtype dtype, double value, unsigned char *out)
-{
-    if (dtype == RF_F32) {
-        const float f = (float)value;
-        memcpy(out, &f, sizeof(f));
-        return RF_OK;
-    }
-    const double least = dtype == RF_I32 ? INT32_MIN : 0, most = dtype == RF_I32 ? INT32_MAX : UINT8_MAX;
-    RF_REQUIRE(dtype == RF_I32 || dtype == RF_U8,
-               "rf_dataset_padded_batch: component %u is %s; f32, i32 and u8 can be "
-               "padded",
-               c, rf_dtype_name(dtype));
-    RF_REQUIRE(value >= least && value <= most && value == floor(value),
-               "rf_dataset_padded_batch: component %u is %s, which cannot be padded with %g", c, rf_dtype_name(dtype),
-               value);
-    const int32_t number = (int32_t)value;
-    if (dtype == RF_I32)
-        memcpy(out, &number, sizeof(number));
-    else
-        *out = (unsigned char)number;
-    return RF_OK;
-}
-
 static rf_result check_step(const rf_dataset *in, const rf_padded_batch_params *p, padded_step *step)
 {
     int64_t longest = 0;
@@ -213,7 +189,7 @@ static rf_result check_step(const rf_dataset *in, const rf_padded_batch_params *
         RF_REQUIRE(shape.rank > 0 && shape.dim[0] > 0 && shape.dim[0] <= UINT32_MAX,
                    "rf_dataset_padded_batch: component %u has no dimension to be padded", c);
         step->padded[c] = true;
-        RF_TRY(encode_value(c, in->spec.dtype[c], p->pad_value[c], step->value[c]));
+        RF_TRY(rf_pad_number_encode("rf_dataset_padded_batch", c, in->spec.dtype[c], p->pad_value[c], &step->value[c]));
         if (shape.dim[0] > longest) longest = shape.dim[0];
     }
     RF_REQUIRE(longest > 0, "rf_dataset_padded_batch: no component is padded; set padded[] of those whose length "

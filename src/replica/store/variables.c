@@ -274,8 +274,9 @@ static rf_result set_up(rf_variable *v, const rf_variable_params *p, rf_weight_m
     v->count = (uint64_t)count;
     RF_TRY(choose_form(v, is));
     const rf_variable_source *source = v->strategy->store.source;
-    if (source) RF_TRY(source->admit(source->user, v->name, v->shape));
-    if (source) return place_variable(v, NULL);
+    const rf_result admitted = source ? source->admit(source->user, v->name, v->shape) : RF_OK;
+    RF_TRY(admitted);
+    if (source && admitted == RF_OK) return place_variable(v, NULL);
     if (v->matrix) return place_matrix(v, p);
     float *values = RF_NEW_ARRAY(float, rf_align_up(v->count, v->strategy->store.alignment));
     if (!values) return RF_ERROR_OUT_OF_HOST_MEMORY;

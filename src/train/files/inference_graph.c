@@ -45,8 +45,9 @@ static rf_result replay_for_size(const rf_inference_graph *g, const rf_shape *op
         rf_tensor_desc desc = value->desc;
         rf_result r = RF_OK;
         if (value->kind == RF_VALUE_INPUT) {
+            const int64_t other_size = rf_open_size_of(desc.shape.rank - 1, RF_OTHER_OPEN_SIZE);
             for (int32_t i = 1; i < desc.shape.rank; i++)
-                if (open[value->slot].dim[i] == -1) desc.shape.dim[i] = RF_OTHER_OPEN_SIZE;
+                if (open[value->slot].dim[i] == -1) desc.shape.dim[i] = other_size;
             r = rf_graph_input(other, value->slot, desc, &map[v]);
         } else if (value->kind == RF_VALUE_STATE) {
             r = rf_graph_state(other, value->object, desc, value->name, &map[v]);

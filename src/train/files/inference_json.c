@@ -257,8 +257,10 @@ static rf_result read_input(reader *r, const json_t *object, const rf_tensor_des
     for (int32_t i = 1; i < shape.rank; i++) batched = batched && shape.dim[i] != 0;
     if (!batched)
         return RF_FAIL(RF_ERROR_CORRUPT_DATA, "the shape of an input does not begin with -1, the batch, or has a 0");
-    rf_tensor_desc filled = { desc->dtype, rf_shape_filled(shape, RF_OPEN_SIZE) };
+    rf_tensor_desc filled = { desc->dtype, shape };
     filled.shape.dim[0] = RF_INFERENCE_BATCH;
+    for (int32_t i = 1; i < shape.rank; i++)
+        if (shape.dim[i] == -1) filled.shape.dim[i] = rf_open_size_of(shape.rank - 1, RF_OPEN_SIZE);
     if (rf_shape_count(filled.shape) < 0) return RF_FAIL(RF_ERROR_CORRUPT_DATA, "the shape is too large");
     RF_TRY(rf_graph_input(g->graph, g->num_inputs, filled, out));
     r->inputs[g->num_inputs] = shape;

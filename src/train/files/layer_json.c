@@ -5,6 +5,7 @@
 
 #include "ops/ops.h"
 #include "train/files/layer_fields.h"
+#include "train/onnx/op.h"
 
 /* ---- kinds of layers: the fields beside "kind" and "name" ---- */
 
@@ -574,6 +575,7 @@ static rf_result attention_to_json(const rf_layer *layer, json_t *object)
     RF_TRY(rf_json_set(object, "scale", json_real((double)layer->u.attention.scale)));
     RF_TRY(rf_json_set(object, "window", json_integer(layer->u.attention.window)));
     RF_TRY(rf_json_set(object, "softcap", json_real((double)layer->u.attention.softcap)));
+    if (layer->u.attention.packed) RF_TRY(rf_json_set(object, "packed", json_true()));
     RF_TRY(rf_json_set(object, "query_key_norm", json_real((double)layer->u.attention.norm_epsilon)));
     RF_TRY(rotary_to_json(&layer->u.attention.rotary, object));
     return rf_json_set(object, "kernel_initializer", rf_initializer_to_json(&layer->u.attention.kernel_initializer));
@@ -600,6 +602,7 @@ static rf_result attention_from_json(const json_t *object, const char *name, rf_
     RF_TRY(rf_json_i32(object, "window", &p.window));
     RF_TRY(rf_json_float(object, "softcap", &p.softcap));
     RF_TRY(rf_json_float(object, "query_key_norm", &p.query_key_norm));
+    RF_TRY(rf_json_bool(object, "packed", &p.packed));
     RF_TRY(rotary_from_json(object, &rotary));
     RF_TRY(rf_initializer_from_json(object, "kernel_initializer", &kernel));
     p.no_bias = !bias;
@@ -681,6 +684,7 @@ static rf_result custom_from_json(const json_t *object, const char *name, rf_lay
     const char *type = json_string_value(json_object_get(object, "type"));
     const char *config = json_string_value(json_object_get(object, "config"));
     if (!type || !config) return RF_FAIL(RF_ERROR_CORRUPT_DATA, "a custom layer without 'type' and 'config'");
+    if (strcmp(type, RF_IMPORT_LAYER_TYPE) == 0) return rf_import_op_layer_make(NULL, name, config, out);
     return rf_custom_layer_make(type, name, config, out);
 }
 

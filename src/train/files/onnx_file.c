@@ -14,8 +14,8 @@ enum { IR_VERSION = 8, OPSET = 13 }; /* of the format */
 /* The dimension is that of the inputs that is left open. */
 static bool is_open_size(const rf_onnx *o, rf_value v, int32_t dim)
 {
-    return o->source->other && rf_graph_desc(o->source->graph, v)->shape.dim[dim] == RF_OPEN_SIZE &&
-           rf_graph_desc(o->source->other, v)->shape.dim[dim] == RF_OTHER_OPEN_SIZE;
+    return o->source->other && rf_is_open_size(rf_graph_desc(o->source->graph, v)->shape.dim[dim],
+                                               rf_graph_desc(o->source->other, v)->shape.dim[dim]);
 }
 
 /* "n" is the batch and "sequence" an open size of the inputs; other dimensions that follow them are left open. */

@@ -212,6 +212,27 @@ static rf_tensor mask_of(rf_trace *t, const rf_layer *layer, const rf_layer_appl
     return is.rank <= 3 ? rf_expand_dims(t, mask, 1) : mask;
 }
 
+/* Numbers that steps of one sequence of a row share: where it began, whatever their sequence's length is. Each step of
+ * the padding, at position 0, is on its own. */
+static rf_tensor segments_of(rf_trace *t, const rf_layer *layer, const rf_layer_apply_params *p)
+{
+    const rf_tensor_desc none = { 0 };
+    rf_tensor_desc positions = none;
+    char shape[96];
+    if (p->mask.id != 0 && !rf_operand_desc(t, p->mask, "rf_layer_apply: mask", &positions)) return RF_NO_TENSOR;
+    const rf_shape in = rf_tensor_shape(t, p->in[0]);
+    if (p->num_in == 1 && p->cache[0].id == 0 && positions.dtype == RF_I32 &&
+        rf_shape_equal(positions.shape, RF_SHAPE(in.dim[0], in.dim[1])))
+        return rf_subtract(t, rf_positions_along(t, p->in[0], 1), rf_cast(t, p->mask, RF_F32));
+    (void)rf_trace_fail(t, RF_ERROR_INVALID_ARGUMENT,
+                        "layer '%s' is for packed rows: it takes one input [%lld, %lld, d], no cache, and as its mask "
+                        "positions i32 [%lld, %lld], got %s %s",
+                        layer->name, (long long)in.dim[0], (long long)in.dim[1], (long long)in.dim[0],
+                        (long long)in.dim[1], p->mask.id != 0 ? rf_dtype_name(positions.dtype) : "no mask",
+                        p->mask.id != 0 ? rf_shape_format(positions.shape, shape, sizeof(shape)) : "");
+    return RF_NO_TENSOR;
+}
+
 /* Positions that the cache has; 0, with the trace failed, where it does not suit the call. */
 static int64_t check_cache(rf_trace *t, const rf_layer *layer, const rf_layer_apply_params *p)
 {
@@ -270,8 +291,12 @@ static void attention_apply(rf_trace *t, const rf_layer *layer, const rf_layer_a
     static const int32_t steps_first[] = { 0, 2, 1, 3 };
     rf_tensor query, pair[2];
     for (uint32_t i = 0; i < num_out; i++) out[i] = RF_NO_TENSOR;
-    if (!find_operands(t, layer, p, &query, pair)) return;
-    const rf_attention_params params = { .mask = mask_of(t, layer, p, rf_tensor_shape(t, pair[0]).dim[2]),
+    const bool packed = layer->u.attention.packed;
+    const rf_tensor segments = packed ? segments_of(t, layer, p) : RF_NO_TENSOR;
+    if (rf_trace_status(t) < 0 || !find_operands(t, layer, p, &query, pair)) return;
+    const rf_attention_params params = { .mask = packed ? RF_NO_TENSOR
+                                                        : mask_of(t, layer, p, rf_tensor_shape(t, pair[0]).dim[2]),
+                                         .segments = segments,
                                          .dropout = p->mode == RF_TRAINING ? layer->u.attention.dropout : 0.0f,
                                          .dropout_seed = layer->u.attention.seed,
                                          .causal = layer->u.attention.causal,
@@ -367,6 +392,7 @@ rf_result rf_layer_multi_head_attention(const rf_multi_head_attention_params *pa
     layer->u.attention.window = params->window;
     layer->u.attention.softcap = params->softcap;
     layer->u.attention.norm_epsilon = params->query_key_norm;
+    layer->u.attention.packed = params->packed;
     if (params->rotary) layer->u.attention.rotary = *params->rotary;
     if (params->kernel_initializer) layer->u.attention.kernel_initializer = *params->kernel_initializer;
     *out = layer;

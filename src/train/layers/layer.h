@@ -156,7 +156,7 @@ struct rf_layer {
             int32_t window;                                           /* 0: none */
             float dropout, rotary_base, scale, softcap, norm_epsilon; /* 0: none; scale 0: 1 / sqrt(key_dim) */
             uint64_t seed;
-            bool causal, use_bias, use_output_bias;
+            bool causal, use_bias, use_output_bias, packed;
             rf_initializer kernel_initializer;
             rf_rotary_params rotary;
         } attention;

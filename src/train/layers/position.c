@@ -8,14 +8,15 @@
 #include "trace/trace.h"
 #include "train/layers/layer.h"
 
-static rf_result position_build(rf_layer *layer, rf_strategy *strategy, rf_dtype dtype, rf_shape input)
+/* `steps`: that the input may have. */
+static rf_result position_build(rf_layer *layer, rf_strategy *strategy, rf_dtype dtype, rf_shape input, int64_t steps)
 {
     const int64_t most = layer->u.position.max_length;
     char text[96];
     RF_REQUIRE(dtype == RF_F32 && input.rank == 3, "layer '%s' needs an input f32 [n, steps, features], got %s %s",
                layer->name, rf_dtype_name(dtype), rf_shape_format(input, text, sizeof(text)));
     if (most == 0) return RF_OK;
-    RF_REQUIRE(input.dim[1] <= most, "layer '%s' has places for %lld steps, got %s", layer->name, (long long)most,
+    RF_REQUIRE(input.dim[1] <= steps, "layer '%s' has places for %lld steps, got %s", layer->name, (long long)most,
                rf_shape_format(input, text, sizeof(text)));
     if (!layer->built)
         return rf_layer_add_variable(layer, strategy, "embeddings", RF_SHAPE(most, input.dim[2]),
@@ -30,8 +31,15 @@ static rf_result position_build(rf_layer *layer, rf_strategy *strategy, rf_dtype
 
 static rf_result embedding_build(rf_layer *layer, rf_strategy *strategy, const rf_tensor_desc *in, uint32_t num_in)
 {
-    (void)num_in;
-    return position_build(layer, strategy, in[0].dtype, in[0].shape);
+    char text[96];
+    const int64_t steps = num_in == 2 ? INT64_MAX : layer->u.position.max_length;
+    RF_TRY(position_build(layer, strategy, in[0].dtype, in[0].shape, steps));
+    RF_REQUIRE(num_in < 2 || (in[1].dtype == RF_I32 &&
+                              rf_shape_equal(in[1].shape, RF_SHAPE(in[0].shape.dim[0], in[0].shape.dim[1]))),
+               "layer '%s': positions are %s %s, not i32 [%lld, %lld]", layer->name, rf_dtype_name(in[1].dtype),
+               rf_shape_format(in[1].shape, text, sizeof(text)), (long long)in[0].shape.dim[0],
+               (long long)in[0].shape.dim[1]);
+    return RF_OK;
 }
 
 /* Rows of the table for so many steps. */
@@ -49,7 +57,15 @@ static void embedding_apply(rf_trace *t, const rf_layer *layer, const rf_layer_a
     (void)num_out;
     const int64_t steps = rf_tensor_shape(t, p->in[0]).dim[1];
     const rf_tensor table = rf_variable_tensor(t, layer->variables[0]);
-    out[0] = rf_add(t, p->in[0], rows_from(t, table, p->start_index, steps, layer->u.position.max_length));
+    if (p->num_in == 2 && p->start_index.id != 0) {
+        (void)rf_trace_fail(t, RF_ERROR_INVALID_ARGUMENT, "layer '%s' has positions and a start_index; give one",
+                            layer->name);
+        return;
+    }
+    if (p->num_in == 2)
+        out[0] = rf_add(t, p->in[0], rf_gather(t, table, p->in[1], 0));
+    else
+        out[0] = rf_add(t, p->in[0], rows_from(t, table, p->start_index, steps, layer->u.position.max_length));
 }
 
 static const rf_layer_kind embedding_kind = { .base_name = "position_embedding",
@@ -57,7 +73,7 @@ static const rf_layer_kind embedding_kind = { .base_name = "position_embedding",
                                               .build_inputs = embedding_build,
                                               .apply = embedding_apply,
                                               .min_inputs = 1,
-                                              .max_inputs = 1,
+                                              .max_inputs = 2,
                                               .max_outputs = 1,
                                               .takes_start = true,
                                               .narrow = true };

@@ -86,16 +86,45 @@ static rf_tensor adapter_product(rf_trace *t, const rf_layer *layer, const rf_pr
     return rf_matmul(t, scale_by(t, narrow, a->scale), rf_layer_weight(t, layer, a->b), RF_TRANSPOSE_NONE);
 }
 
+/* Lines of a weight in few bits, all of them, in f32. */
+static rf_tensor decoded_lines(rf_trace *t, rf_variable *weight)
+{
+    rf_quantization kind;
+    const rf_quantized_layout *w = rf_variable_quantized(weight, &kind);
+    const rf_quantized_attr attr = { .kind = kind, .lines = (int64_t)w->lines, .length = (int64_t)w->length };
+    int32_t *numbers = RF_NEW_ARRAY(int32_t, w->lines);
+    if (!numbers) return rf_trace_emit(t, RF_ERROR_OUT_OF_HOST_MEMORY, 0);
+    for (uint64_t i = 0; i < w->lines; i++) numbers[i] = (int32_t)i;
+    const rf_array all = { .dtype = RF_I32, .shape = RF_SHAPE(attr.lines), .data = numbers };
+    const rf_tensor indices = rf_constant_array(t, &all);
+    rf_free(numbers);
+    rf_value at, out = 0;
+    const rf_value words = rf_trace_words(t, weight);
+    if (words == 0 || !rf_operand(t, indices, "a product: lines", &at)) return RF_NO_TENSOR;
+    const rf_result r = rf_emit_gather_quantized(rf_trace_graph(t), words, at, &attr, &out);
+    return rf_trace_emit(t, r, out);
+}
+
+/* The weight as a matrix [in, out], in f32. */
+static rf_tensor plain_matrix(rf_trace *t, const rf_product *p, int64_t out)
+{
+    static const int32_t turned[] = { 1, 0 };
+    rf_quantization kind;
+    if (rf_variable_quantized(p->weight, &kind)) {
+        const rf_tensor lines = decoded_lines(t, p->weight);
+        return p->kind == RF_PRODUCT_LOOKUP ? lines : rf_transpose(t, lines, turned);
+    }
+    const rf_tensor weight = rf_variable_tensor(t, p->weight);
+    return p->kind == RF_PRODUCT_HEAD ? rf_transpose(t, weight, turned) : rf_reshape(t, weight, RF_SHAPE(-1, out));
+}
+
 /* The weight and the adapter together as a matrix [in, out], in f32. */
 static rf_tensor whole_weight(rf_trace *t, const rf_product *p, const rf_adapter *a)
 {
     const int64_t out = rf_variable_shape(a->b).dim[1];
     const rf_tensor down = rf_reshape(t, rf_variable_tensor(t, a->a), RF_SHAPE(-1, rf_variable_shape(a->b).dim[0]));
     const rf_tensor delta = rf_matmul(t, down, rf_variable_tensor(t, a->b), RF_TRANSPOSE_NONE);
-    rf_tensor weight = rf_variable_tensor(t, p->weight);
-    weight = p->kind == RF_PRODUCT_HEAD ? rf_transpose(t, weight, (const int32_t[]){ 1, 0 })
-                                        : rf_reshape(t, weight, RF_SHAPE(-1, out));
-    return rf_add(t, weight, scale_by(t, delta, a->scale));
+    return rf_add(t, plain_matrix(t, p, out), scale_by(t, delta, a->scale));
 }
 
 /* The factor of each column: its magnitude over the length that it has, which takes no gradient (section 4.3 of Liu et

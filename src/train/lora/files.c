@@ -125,14 +125,6 @@ static rf_result read_files(adapter_files *f, const rf_lora_modules *modules, co
     return r;
 }
 
-static void numbers_widen(const rf_array *array, float *values, uint64_t count)
-{
-    const uint16_t *half = array->data;
-    if (array->dtype == RF_F32) memcpy(values, array->data, (size_t)count * sizeof(float));
-    for (uint64_t i = 0; array->dtype == RF_F16 && i < count; i++) values[i] = rf_f16_to_f32(half[i]);
-    for (uint64_t i = 0; array->dtype == RF_BF16 && i < count; i++) values[i] = rf_bf16_to_f32(half[i]);
-}
-
 /* From the chief to all replicas of all workers. */
 static rf_result load_item(const rf_lora_set *set, const adapter_files *f, rf_lora_item *item)
 {
@@ -142,7 +134,10 @@ static rf_result load_item(const rf_lora_set *set, const adapter_files *f, rf_lo
             (uint64_t)rf_shape_count(rf_lora_tensor_shape(module, (rf_lora_tensor)k, f->config.rank));
         float *values = RF_NEW_ARRAY(float, count);
         rf_result r = rf_strategy_fail_in_job(set->model->strategy, values ? RF_OK : RF_ERROR_OUT_OF_HOST_MEMORY);
-        if (r >= 0 && f->found) numbers_widen(&f->found[item->module * RF_LORA_NUM_TENSORS + k]->array, values, count);
+        if (r >= 0 && f->found) {
+            const rf_array *from = &f->found[item->module * RF_LORA_NUM_TENSORS + k]->array;
+            rf_floats_widen(values, from->data, from->dtype, (size_t)count);
+        }
         if (r >= 0) r = rf_lora_agree(set->model->strategy, values, count);
         if (r >= 0) r = rf_lora_tensor_move(module, item, (rf_lora_tensor)k, f->config.rank, values, false);
         rf_free(values);

@@ -100,11 +100,24 @@ static const rf_layer *find_other_user(const rf_lora_set *set, const rf_lora_par
     return NULL;
 }
 
+static bool is_quantized(const rf_lora_module *module)
+{
+    rf_quantization kind;
+    for (uint32_t p = 0; p < module->num_parts; p++)
+        if (rf_variable_quantized(rf_lora_site(&module->parts[p])->product.weight, &kind)) return true;
+    return false;
+}
+
 static rf_result check_merge(const rf_lora_set *set, const rf_lora_adapter *adapter)
 {
     RF_REQUIRE(!adapter->merged, "rf_lora_merge: adapter '%s' is merged already", adapter->name);
     for (uint32_t i = 0; i < adapter->num_items; i++) {
         const rf_lora_module *module = &set->modules.items[adapter->items[i].module];
+        if (is_quantized(module))
+            return RF_FAIL(RF_ERROR_UNSUPPORTED,
+                           "rf_lora_merge: the weight of module '%s' is stored in few bits, and would be rounded "
+                           "again; merge in a model without rf_strategy_set_quantization()",
+                           module->name);
         for (uint32_t p = 0; p < module->num_parts; p++) {
             const rf_layer *other = find_other_user(set, &module->parts[p]);
             if (other)

@@ -5,8 +5,9 @@
 
 #include <ringfire/common.h>
 
-/* A model is built for the first size, and traced for the second one to see what follows from it. */
-enum { RF_OPEN_SIZE = 8, RF_OTHER_OPEN_SIZE = 11 };
+/* A model is built for the first size, and traced for the second one to see what follows from it. Those of images, of
+ * which networks halve the rows and columns, are larger. */
+enum { RF_OPEN_SIZE = 8, RF_OTHER_OPEN_SIZE = 11, RF_OPEN_IMAGE = 64, RF_OTHER_OPEN_IMAGE = 96 };
 
 static inline bool rf_shape_is_open(rf_shape shape)
 {
@@ -15,12 +16,27 @@ static inline bool rf_shape_is_open(rf_shape shape)
     return false;
 }
 
-/* The shape with a size in the place of what is open. */
+/* The size for examples of that rank, which of images is that of images. */
+static inline int64_t rf_open_size_of(int32_t rank, int64_t size)
+{
+    if (rank == 3 && size == RF_OPEN_SIZE) return RF_OPEN_IMAGE;
+    return rank == 3 && size == RF_OTHER_OPEN_SIZE ? RF_OTHER_OPEN_IMAGE : size;
+}
+
+/* The shape of an example with a size in the place of what is open. */
 static inline rf_shape rf_shape_filled(rf_shape shape, int64_t size)
 {
+    size = rf_open_size_of(shape.rank, size);
     for (int32_t i = 0; i < shape.rank; i++)
         if (shape.dim[i] == -1) shape.dim[i] = size;
     return shape;
+}
+
+/* A size of a model that was traced for both is that of the inputs. */
+static inline bool rf_is_open_size(int64_t first, int64_t other)
+{
+    return (first == RF_OPEN_SIZE && other == RF_OTHER_OPEN_SIZE) ||
+           (first == RF_OPEN_IMAGE && other == RF_OTHER_OPEN_IMAGE);
 }
 
 /* Two shapes that differ where something was open: it is open in the result. */

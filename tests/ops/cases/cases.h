@@ -26,7 +26,8 @@ typedef struct rf_op_case {
     const void *attr; /* NULL: zeroed attributes */
     uint32_t n_in;
     rf_case_input in[RF_MAX_INPUTS];
-    double rtol, atol;   /* |kernel - reference| <= atol + rtol * |reference|; 0, 0 means bit-equal */
+    double rtol, atol; /* |kernel - reference| <= atol + rtol * |reference|; 0, 0 means bit-equal */
+    uint32_t rounded;  /* products in a sum, of which kernels on cooperative matrices first round a factor to 16 bits */
     bool check_gradient; /* compare the gradient with finite differences of the reference (keep such cases small) */
     bool benchmark;      /* also a row of the op benchmark (make it representative, up to ~100 MFLOP) */
     /* A recurrent op's products of a step, as a case of matmul: the benchmark has their rate beside the op's. */

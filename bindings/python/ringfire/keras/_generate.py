@@ -12,7 +12,6 @@ from .._lib import callback, check, ffi, lib
 
 if TYPE_CHECKING:
     from ..text import Tokenizer
-    from .models import Model
 
 _int32 = element_type("int32")
 
@@ -47,9 +46,9 @@ def _hear(prompt: int, token: int, user: Any) -> bool:
 _on_token = callback("rf_token_fn", _hear)
 
 
-def generate(model: Model, params: Any, prompts: Sequence[Any], tokenizer: Optional[Tokenizer],
-             stop_strings: Sequence[str], stop_tokens: Optional[Sequence[int]],
-             on_token: Optional[Callable[..., Any]], settings: Dict[str, Any]) -> List[Any]:
+def _generate(model: Any, params: Any, prompts: Sequence[Any], tokenizer: Optional[Tokenizer],
+              stop_strings: Sequence[str], stop_tokens: Optional[Sequence[int]],
+              on_token: Optional[Callable[..., Any]], settings: Dict[str, Any]) -> List[Any]:
     """``params`` is an ``rf_generate_params *`` with defaults, which ``settings`` replace."""
     from ..text import TextStream
     streams = [TextStream(tokenizer, stop_strings) for _ in prompts] if tokenizer else []
@@ -69,10 +68,42 @@ def generate(model: Model, params: Any, prompts: Sequence[Any], tokenizer: Optio
     if streams or on_token:
         params.on_token, params.user = _on_token, user
     out = ffi.new("rf_array[]", max(len(given), 1))
-    check(lib.rf_model_generate(model.pointer, params, out))
+    check(lib.rf_model_generate(model, params, out))
     made = [array_out(out[i]) for i in range(len(given))]
     if listener.failure:
         raise listener.failure
     if not streams:
         return made
     return [text + stream.finish() for text, stream in zip(listener.texts, streams)]
+
+
+class Writer:
+    """The part of a model that goes on with texts."""
+
+    pointer: Any
+
+    def _generation_defaults(self) -> Any:
+        return ffi.new("rf_generate_params *")
+
+    def generate(self, prompts: Sequence[Any], max_new_tokens: Optional[int] = None,
+                 tokenizer: Any = None, temperature: Optional[float] = None,
+                 top_k: Optional[int] = None, top_p: Optional[float] = None,
+                 min_p: Optional[float] = None, repetition_penalty: Optional[float] = None,
+                 stop_tokens: Optional[Sequence[int]] = None, stop_strings: Sequence[str] = (),
+                 seed: int = 0, on_token: Optional[Callable[[int, Any], Any]] = None,
+                 use_cache: bool = True) -> List[Any]:
+        """What a causal language model goes on with: the new tokens of each prompt, i32 [k].
+
+        Prompts are sequences of tokens; with a ``tokenizer`` also texts, and texts come back, up to
+        the first of ``stop_strings``. Without a ``temperature`` the likeliest token is taken.
+        ``on_token(prompt, piece)`` hears each token, or the text that is certain, and ends the text
+        by returning False. Collective.
+        """
+        if stop_strings and tokenizer is None:
+            raise ValueError("generate: stop_strings need a tokenizer")
+        return _generate(self.pointer, self._generation_defaults(), prompts, tokenizer,
+                         stop_strings, stop_tokens, on_token, {
+                             "max_new_tokens": max_new_tokens, "temperature": temperature,
+                             "top_k": top_k, "top_p": top_p, "min_p": min_p,
+                             "repetition_penalty": repetition_penalty, "seed": seed,
+                             "no_cache": not use_cache})

@@ -709,7 +709,8 @@ class MultiHeadAttention(Layer):
     place. ``num_key_value_heads``: heads of keys and values, each for several of queries.
     ``rotary_base`` turns queries and keys by their places, at angles that ``rotary``, a
     RotaryScaling, may change. ``window``: each query attends to so many keys at most.
-    ``query_key_norm``: an epsilon of norms of each head. ``softcap`` bends scores.
+    ``query_key_norm``: an epsilon of norms of each head. ``softcap`` bends scores. ``packed``: the
+    mask are the positions that ``Dataset.pack()`` makes, and sequences of a row stay apart.
     """
 
     _masks = "takes"
@@ -723,7 +724,7 @@ class MultiHeadAttention(Layer):
                  rotary_base: float = 0.0, scale: float = 0.0, window: int = 0,
                  softcap: float = 0.0, query_key_norm: float = 0.0,
                  use_output_bias: bool = True, rotary: Optional[RotaryScaling] = None,
-                 **options: Any) -> None:
+                 packed: bool = False, **options: Any) -> None:
         super().__init__(**options)
 
     def __call__(self, query: Any, value: Any = None, key: Any = None,  # type: ignore[override]
@@ -745,7 +746,10 @@ class MultiHeadAttention(Layer):
 
 
 class PositionEmbedding(Layer):
-    """Adds a learned vector for each place: [n, t, d] with t up to ``sequence_length``."""
+    """Adds a learned vector for each place: [n, t, d] with t up to ``sequence_length``.
+
+    Called with [x, positions], each step has the place that int32 positions [n, t] say.
+    """
 
     _masks = "passes"
     _c = ("rf_layer_position_embedding", ("sequence_length", "initializer", "name"))

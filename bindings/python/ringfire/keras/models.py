@@ -16,8 +16,9 @@ from .._trace import Tensor, current, tensors as traced, trace_of
 from .._values import Value
 from .._variable import Variable
 from ..lora import Adapters
-from . import _generate, _graph, _weights
+from . import _graph, _weights
 from ._fit import Trainer
+from ._generate import Writer
 from ._layer import Input, InputLayer, KerasTensor, Layer, apply_in, as_list, assign_all
 from ._layer import call_python, parts_of, snake_case, tracing
 from ._layer import training_here
@@ -25,7 +26,7 @@ from ._weights import Rules, WeightReport, WeightRule
 from .metrics import table_of
 
 __all__ = ["Input", "Model", "ModelLayer", "Pretrained", "Sequential", "WeightReport", "WeightRule",
-           "from_pretrained", "load_model", "strategy_here"]
+           "from_pretrained", "import_onnx", "load_model", "strategy_here"]
 
 Path = Union[str, "os.PathLike[str]"]
 
@@ -52,7 +53,7 @@ def model_variables(model: Model, trainable: bool) -> List[Variable]:
     return found
 
 
-class Model(Trainer, Adapters, Handle):
+class Model(Trainer, Adapters, Writer, Handle):
     """A model.
 
     ``Model(inputs, outputs)`` is a graph of layers between tensors of :func:`Input`. A subclass
@@ -352,34 +353,6 @@ class Model(Trainer, Adapters, Handle):
             (print_fn or print)(text(out[0]).rstrip("\n"))
         finally:
             lib.rf_string_free(out[0])
-
-    # -- texts --
-
-    def _generation_defaults(self) -> Any:
-        return ffi.new("rf_generate_params *")
-
-    def generate(self, prompts: Sequence[Any], max_new_tokens: Optional[int] = None,
-                 tokenizer: Any = None, temperature: Optional[float] = None,
-                 top_k: Optional[int] = None, top_p: Optional[float] = None,
-                 min_p: Optional[float] = None, repetition_penalty: Optional[float] = None,
-                 stop_tokens: Optional[Sequence[int]] = None, stop_strings: Sequence[str] = (),
-                 seed: int = 0, on_token: Optional[Callable[[int, Any], Any]] = None,
-                 use_cache: bool = True) -> List[Any]:
-        """What a causal language model goes on with: the new tokens of each prompt, i32 [k].
-
-        Prompts are sequences of tokens; with a ``tokenizer`` also texts, and texts come back, up to
-        the first of ``stop_strings``. Without a ``temperature`` the likeliest token is taken.
-        ``on_token(prompt, piece)`` hears each token, or the text that is certain, and ends the text
-        by returning False. Collective.
-        """
-        if stop_strings and tokenizer is None:
-            raise ValueError("generate: stop_strings need a tokenizer")
-        return _generate.generate(self, self._generation_defaults(), prompts, tokenizer,
-                                  stop_strings, stop_tokens, on_token, {
-                                      "max_new_tokens": max_new_tokens, "temperature": temperature,
-                                      "top_k": top_k, "top_p": top_p, "min_p": min_p,
-                                      "repetition_penalty": repetition_penalty, "seed": seed,
-                                      "no_cache": not use_cache})
 
     # -- files --
 
@@ -687,6 +660,23 @@ def load_model(filepath: Path) -> Model:
                           path_bytes(filepath)), name)
 
 
+def import_onnx(filepath: Path,
+                input_shapes: Sequence[Sequence[Optional[int]]] = ()) -> Model:
+    """The model of an ONNX file, on the strategy of the scope, ready to be compiled and trained.
+
+    ``input_shapes`` are shapes of an example of the first inputs, without the batch: numbers, or
+    None again, for sizes that the file leaves open. Images have the file's layout, [c, h, w] of
+    most programs.
+    """
+    shapes = ffi.new("rf_shape[]", [shape_in([-1 if d is None else d for d in shape])
+                                    for shape in input_shapes])
+    params = ffi.new("rf_import_onnx_params *", {"input_shapes": shapes,
+                                                 "num_input_shapes": len(input_shapes)})
+    name = os.path.splitext(os.path.basename(os.fspath(filepath)))[0]
+    return _Loaded(create(lib.rf_model_import_onnx, "rf_model", get_strategy().pointer,
+                          path_bytes(filepath), params), name)
+
+
 class _Directory(Handle):
     """What rf_pretrained_open() made of a directory: it owns the model."""
 
@@ -721,6 +711,14 @@ class Pretrained(_Loaded):
         check(lib.rf_pretrained_generate_params(self._directory.pointer, params))
         return params
 
+    @property
+    def new_variables(self) -> List[str]:
+        """Names of variables that begin anew instead of with the directory's values."""
+        names: List[str] = []
+        while found := lib.rf_pretrained_new_variable(self._directory.pointer, len(names)):
+            names.append(text(found))
+        return names
+
     def image_scale(self) -> Tuple[Tuple[float, ...], Tuple[float, ...]]:
         """Mean and deviation of each channel, of images in [0, 1], that
         ``preprocessor_config.json`` asks for; else 0 and 1."""
@@ -736,15 +734,23 @@ class Pretrained(_Loaded):
 def from_pretrained(directory: Path, sequence_length: int = 0,
                     ignored_keys: Sequence[str] = (), image_size: int = 0,
                     synchronized_batch_norm: bool = False, quantize: Optional[str] = None,
-                    quantized_weights: Sequence[str] = ()) -> Pretrained:
+                    quantized_weights: Sequence[str] = (), class_names: Sequence[str] = (),
+                    packed: bool = False) -> Pretrained:
     """The model of a directory of the Hugging Face hub, on the strategy of the scope. What
     ``config.json`` asks for and is not there is an error, unless it is one of ``ignored_keys``.
     ``synchronized_batch_norm``: in training, statistics are those of the whole batch.
-    ``quantize`` stores weights in few bits, as ``set_quantization()`` of strategies does."""
+    ``quantize`` stores weights in few bits, as ``set_quantization()`` of strategies does.
+    ``class_names``: the model becomes a classifier of these classes, whose head begins anew where
+    the directory has none of that size.
+    ``packed``: a decoder takes ``[input_ids, position_ids]``, as ``Dataset.pack()`` makes them."""
     name = os.path.basename(os.path.abspath(os.fspath(directory)))
+    names = [ffi.new("char[]", one.encode()) for one in class_names]
+    listed = ffi.new("const char *[]", names) if names else ffi.NULL
     return Pretrained(_Directory(directory, ignored_keys, quantize, quantized_weights,
+                                 num_classes=len(names), class_names=listed,
                                  sequence_length=sequence_length, image_size=image_size,
-                                 synchronized_batch_norm=synchronized_batch_norm), name)
+                                 synchronized_batch_norm=synchronized_batch_norm,
+                                 packed=packed), name)
 
 
 class Inference(Handle):

@@ -27,6 +27,7 @@ typedef enum rf_linear_role {
     RF_ROLE_DATA,    /* its gradient by the image, which conv2d_transpose makes as well */
     RF_ROLE_FILTER,  /* its gradient by the kernel */
     RF_ROLE_MATMUL,
+    RF_ROLE_QUANTIZED, /* matmul_quantized */
 } rf_linear_role;
 
 /* ---- convolution geometry ---- */

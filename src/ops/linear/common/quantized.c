@@ -6,6 +6,7 @@
 #include <math.h>
 
 #include "graph/examples.h"
+#include "ops/linear/gpu/gpu.h"
 
 /* ---- shapes ---- */
 
@@ -197,7 +198,7 @@ const rf_op rf_op_matmul_quantized = {
     .gradient = product_gradient,
     .reference = product_reference,
     .cost = product_cost,
-    RF_KERNELS(product_kernels),
+    RF_KERNELS_AND(product_kernels, RF_GPU(&rf_matmul_quantized_gpu)),
 };
 
 const rf_op rf_op_gather_quantized = {

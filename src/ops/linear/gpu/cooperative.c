@@ -76,6 +76,7 @@ const rf_shader *rf_coop_shader(const rf_device_caps *caps, rf_coop_product prod
     static const rf_shader *const shaders[][2][4] = { [RF_COOP_MATMUL] = TYPES(matmul),
                                                       [RF_COOP_MATMUL_XL] = { SIZES_BUT_16(matmul_xl, f16, NULL),
                                                                               SIZES_BUT_16(matmul_xl, bf16, NULL) },
+                                                      [RF_COOP_MATMUL_QUANTIZED] = TYPES(matmul_quantized),
                                                       [RF_COOP_CONV2D] = TYPES(conv2d),
                                                       [RF_COOP_CONV2D_DATA] = TYPES(conv2d_data),
                                                       [RF_COOP_CONV2D_FILTER] = TYPES(conv2d_filter) };

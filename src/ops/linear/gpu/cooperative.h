@@ -11,6 +11,7 @@
 typedef enum rf_coop_product {
     RF_COOP_MATMUL,
     RF_COOP_MATMUL_XL,
+    RF_COOP_MATMUL_QUANTIZED,
     RF_COOP_CONV2D,
     RF_COOP_CONV2D_DATA,
     RF_COOP_CONV2D_FILTER,

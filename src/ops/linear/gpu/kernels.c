@@ -29,6 +29,24 @@ static const rf_kernel matmul[] = {
 };
 const rf_kernel_list rf_matmul_gpu = RF_KERNEL_LIST(matmul);
 
+static const rf_kernel matmul_quantized[] = {
+    { "block_s", rf_matmul_blocks_score, rf_matmul_blocks_plan,
+      &(const rf_block_kernel){ RF_BLOCK_S, RF_ROLE_QUANTIZED }, .narrow = rf_matmul_blocks_narrow },
+    { "block_m", rf_matmul_blocks_score, rf_matmul_blocks_plan,
+      &(const rf_block_kernel){ RF_BLOCK_M, RF_ROLE_QUANTIZED }, .narrow = rf_matmul_blocks_narrow },
+    { "block_l", rf_matmul_blocks_score, rf_matmul_blocks_plan,
+      &(const rf_block_kernel){ RF_BLOCK_L, RF_ROLE_QUANTIZED }, .narrow = rf_matmul_blocks_narrow },
+    { "block_xl", rf_matmul_blocks_score, rf_matmul_blocks_plan,
+      &(const rf_block_kernel){ RF_BLOCK_XL, RF_ROLE_QUANTIZED }, .narrow = rf_matmul_blocks_narrow },
+    { "coop_s", rf_matmul_blocks_score, rf_matmul_blocks_plan,
+      &(const rf_block_kernel){ RF_BLOCK_COOP_S, RF_ROLE_QUANTIZED }, .narrow = rf_always_narrow, .cooperative = true },
+    { "coop_m", rf_matmul_blocks_score, rf_matmul_blocks_plan,
+      &(const rf_block_kernel){ RF_BLOCK_COOP_M, RF_ROLE_QUANTIZED }, .narrow = rf_always_narrow, .cooperative = true },
+    { "coop_l", rf_matmul_blocks_score, rf_matmul_blocks_plan,
+      &(const rf_block_kernel){ RF_BLOCK_COOP_L, RF_ROLE_QUANTIZED }, .narrow = rf_always_narrow, .cooperative = true },
+};
+const rf_kernel_list rf_matmul_quantized_gpu = RF_KERNEL_LIST(matmul_quantized);
+
 static const rf_kernel conv2d[] = {
     { "block_s", rf_conv2d_blocks_score, rf_conv2d_blocks_plan,
       &(const rf_block_kernel){ RF_BLOCK_S, RF_ROLE_FORWARD }, .finishes = true, .narrow = rf_conv2d_blocks_narrow },

@@ -16,7 +16,7 @@
     .attr = &(const rf_quantized_attr){ RF_QUANTIZATION_##kind, transposed, lines, length }, .n_in = 2,                \
     .in = { x, WORDS(kind, lines, length) }
 /* As products are held to: sums of k products, each rounded at the size of the partial sums. */
-#define TOLERANCE(k) .rtol = 2e-5, .atol = 2e-6 + 4e-7 * (k)
+#define TOLERANCE(k) .rtol = 2e-5, .atol = 2e-6 + 4e-7 * (k), .rounded = k
 #define SMALL .check_gradient = true
 
 static const rf_op_case product_cases[] = {

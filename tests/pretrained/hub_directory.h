@@ -1,18 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A directory of the hub that a test writes: a small GPT-2. */
-#ifndef RF_TESTS_PRETRAINED_SMALL_GPT2_H
-#define RF_TESTS_PRETRAINED_SMALL_GPT2_H
+/* Directories of the hub that tests write. */
+#ifndef TESTS_PRETRAINED_HUB_DIRECTORY_H
+#define TESTS_PRETRAINED_HUB_DIRECTORY_H
 
-#include <ringfire/ringfire.h>
+#include <ringfire/pretrained.h>
 
-#include "../support/expect.h"
 #include "../support/folder.h"
-#include "tests/room.h"
+#include "../support/strategies.h"
 
 enum { VOCABULARY = 7, WIDTH = 4, MOST_TENSORS = 32 };
 
-static const char gpt2_config[] = "{\"model_type\":\"gpt2\",\"vocab_size\":7,\"n_embd\":4,\"n_head\":2,\"n_layer\":1,"
-                                  "\"n_positions\":8%s}";
+/* ---- a small GPT-2 ---- */
 
 typedef struct hub_directory {
     char path[SCRATCH_PATH];
@@ -44,8 +42,10 @@ static inline const char *in(const hub_directory *d, const char *name)
 
 static inline void write_config(const hub_directory *d, const char *more)
 {
+    static const char config[] =
+        "{\"model_type\":\"gpt2\",\"vocab_size\":7,\"n_embd\":4,\"n_head\":2,\"n_layer\":1,\"n_positions\":8%s}";
     char text[2048];
-    snprintf(text, sizeof(text), gpt2_config, more);
+    snprintf(text, sizeof(text), config, more);
     scratch_write(in(d, "config.json"), text);
 }
 
@@ -86,6 +86,29 @@ static inline void make_gpt2(hub_directory *d)
     }
     write_config(d, "");
     write_weights(d);
+}
+
+static inline void refuse_directory(rf_strategy *strategy, const hub_directory *d, const rf_pretrained_params *params,
+                                    rf_result code, const char *message)
+{
+    rf_pretrained *p = NULL;
+    FAILS(rf_pretrained_open(strategy, d->path, params, &p), code, message);
+    assert_null(p);
+}
+
+static inline void open_directory(rf_strategy *strategy, const hub_directory *d)
+{
+    rf_pretrained *p;
+    OK(rf_pretrained_open(strategy, d->path, NULL, &p));
+    rf_pretrained_destroy(&p);
+    assert_null(p);
+}
+
+static inline void write_index(const hub_directory *d, const char *map)
+{
+    char text[1024];
+    snprintf(text, sizeof(text), "{\"metadata\":{\"total_size\":1},\"weight_map\":%s}", map);
+    scratch_write(in(d, "model.safetensors.index.json"), text);
 }
 
 #endif
