@@ -40,6 +40,8 @@ MEMBERS = {
     returned<history> fit(const rf_fit_params &params) const;
     /** Predictions for all elements of a dataset. */
     returned<array> predict(const rf_dataset *data) const;
+    /** Goes on with texts: the new tokens of each prompt. */
+    returned<std::vector<array>> generate(const rf_generate_params &params) const;
     /** Gives a layer to the model; the handle goes on naming it. */
     returned<void> add_layer(const ringfire::layer &layer) const;
 """,
@@ -86,6 +88,16 @@ MEMBERS = {
     /** Makes the model, and ends the builder. */
     returned<model> finish(view<rf_symbol> outputs);
 """,
+    "text_stream": """
+    /** Adds a token, and gives the text that is certain then: rf_text_stream_add(). */
+    returned<std::string> add(int32_t token) const;
+    /** What was held back. */
+    returned<std::string> finish() const;
+""",
+    "chat_template": """
+    /** A chat as text: rf_chat_template_apply(). */
+    returned<std::string> apply(const rf_chat &chat, const rf_chat_apply_params &params = {}) const;
+""",
     "variable": """
     /** The value that this worker's first replica has. */
     returned<std::vector<float>> read() const;
@@ -103,6 +115,8 @@ TAKES_OVER = {"rf_layer_bidirectional", "rf_layer_time_distributed", "rf_model_b
               "rf_model_builder_call_many", "rf_model_builder_apply"}
 # Written by hand in ringfire.hpp, with more checks than the declaration allows.
 BY_HAND = {"rf_model_create_sequential", "rf_model_add_layer", "rf_model_fit", "rf_model_predict",
+           "rf_model_generate", "rf_text_stream_add", "rf_text_stream_finish",
+           "rf_chat_template_apply",
            "rf_model_builder_finish", "rf_variable_read", "rf_variable_assign", "rf_strategy_run",
            "rf_strategy_reduce", "rf_iterator_next", "rf_gradients", "rf_transpose",
            "rf_variable_tensor", "rf_checkpoint_add_iterator"}

@@ -196,6 +196,7 @@ typedef struct parse_input {
     example_options *options;
     const char *letters;
     void *own; /* of the example's own options */
+    bool own_arguments;
 } parse_input;
 
 static error_t parse_option(int key, char *text, struct argp_state *state)
@@ -224,7 +225,10 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
     case ARGP_KEY_END: check_strategy(state, input->letters, o); return 0;
     case 'k': o->device_cache = parse_cache(state, text); return 0;
     case 'm': o->mixed = parse_type(state, text); return 0;
-    case ARGP_KEY_ARG: argp_error(state, "'%s' is not expected; all arguments are options", text); return 0;
+    case ARGP_KEY_ARG:
+        if (input->own_arguments) return ARGP_ERR_UNKNOWN;
+        argp_error(state, "'%s' is not expected; all arguments are options", text);
+        return 0;
     default: return ARGP_ERR_UNKNOWN;
     }
 }
@@ -257,7 +261,7 @@ void example_parse_with(int argc, char **argv, const char *purpose, const char *
     const struct argp_child children[] = { { own, 0, NULL, 0 }, { 0 } };
     const struct argp parser = { offered, parse_option, NULL, purpose, children, NULL, NULL };
     if (!options->seed) options->seed = 1;
-    argp_parse(&parser, argc, argv, 0, NULL, &(parse_input){ options, letters, own_input });
+    argp_parse(&parser, argc, argv, 0, NULL, &(parse_input){ options, letters, own_input, own->args_doc != NULL });
     log_to_stderr();
 }
 
@@ -425,6 +429,7 @@ int example_add_callbacks(const example_options *options, rf_callback **callback
 {
     if (options->checkpoint_dir) {
         const rf_backup_params params = { .directory = options->checkpoint_dir,
+                                          .save_every_batches = options->save_every,
                                           .keep = true,
                                           .save.sharded = options->sharded_checkpoints };
         TRY(rf_callback_backup_and_restore(&params, &callbacks[*count]));

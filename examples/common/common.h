@@ -39,6 +39,7 @@ typedef struct example_options {
     const char *logdir;         /* for TensorBoard's event files; NULL: none */
     const char *checkpoint_dir; /* NULL: none */
     bool sharded_checkpoints;   /* every worker writes its part of them */
+    uint64_t save_every;        /* batches, after which example_add_callbacks() makes one; 0: after each epoch */
     example_strategy strategy;
     bool balance;               /* shares follow the measured speed */
     rf_compression compression; /* of gradients between workers */
@@ -53,7 +54,8 @@ typedef struct example_options {
  * letters `letters` holds ("dDebsrn" for all), and with B also -C --compression and -y --strategy. Fields keep what
  * they hold where an option is not given. Exits after --help or a wrong option, as argp does. */
 void example_parse(int argc, char **argv, const char *purpose, const char *letters, example_options *options);
-/* With options of the example's own besides: `own` gets `own_input` as its input. batch_size stays 0 where it is not
+/* With options of the example's own besides, and its own arguments where `own` has an args_doc: it gets `own_input` as
+ * its input. batch_size stays 0 where it is not
  * given and was 0 before, so that it may depend on them. */
 void example_parse_with(int argc, char **argv, const char *purpose, const char *letters, example_options *options,
                         const struct argp *own, void *own_input);

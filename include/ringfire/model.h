@@ -349,6 +349,9 @@ typedef struct rf_generate_params {
  *
  * All prompts go through one replica at once, which others wait for. So the texts do not depend on
  * the strategy, but on its devices as far as roundings decide.
+ *
+ * The model keeps its recordings, and room for keys and values on the device, for the next call,
+ * which uses them if it has as many prompts. They go with the model, or when a call needs others.
  * Collective, with the same arguments on all workers; blocking.
  *
  * @param[out] texts an array of `num_prompts`: the new tokens of each prompt, i32 [k], a stop token

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
  * @file
- * Pretrained models in the directories of the Hugging Face hub: `config.json`, and
- * `model.safetensors` or `model.safetensors.index.json` with its shards. A directory becomes a
+ * Pretrained models in the directories of the Hugging Face hub: `config.json`,
+ * `generation_config.json` where there is one, and `model.safetensors` or
+ * `model.safetensors.index.json` with its shards. A directory becomes a
  * functional model (model.h), which is trained, frozen, saved and exported as any other, and is
  * written back under the names and types of its files.
  *
@@ -188,6 +189,18 @@ RF_API RF_MUST_USE rf_result rf_pretrained_image_scale(const rf_pretrained *pret
 RF_API const char *rf_pretrained_new_variable(const rf_pretrained *pretrained, uint32_t index);
 /** The model, owned by what was opened. NULL for NULL. */
 RF_API rf_model *rf_pretrained_model(const rf_pretrained *pretrained);
+/**
+ * How `generation_config.json` says that the model goes on with texts: `do_sample`, `temperature`,
+ * `top_k`, `top_p`, `min_p`, `repetition_penalty`, `max_new_tokens`, and the stop tokens of
+ * `eos_token_id`, which may also be in `config.json`. Without `do_sample` the choice is greedy, and
+ * with it `top_k` is 50 where the file has none, as in Hugging Face's library.
+ * @param params only these fields change: `sampling`, `stop_tokens` and `num_stop_tokens`, and
+ *   `max_new_tokens` where the file has it. The tokens are borrowed from the model.
+ * @return RF_ERROR_UNSUPPORTED names a key that asks for something else, such as beams, and
+ *   RF_ERROR_CORRUPT_DATA a file that is damaged. The model is usable all the same.
+ */
+RF_API RF_MUST_USE rf_result rf_pretrained_generate_params(const rf_pretrained *pretrained,
+                                                           rf_generate_params *params);
 /**
  * Writes a directory like the one that was opened: the same files of tensors, with the model's
  * weights in the names, types and shapes that they had, and copies of the configuration and of the

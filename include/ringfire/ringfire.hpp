@@ -390,6 +390,39 @@ inline returned<array> model::predict(const rf_dataset *data) const
     return detail::done(r, array(made));
 }
 
+inline returned<std::vector<array>> model::generate(const rf_generate_params &params) const
+{
+    std::vector<rf_array> made(params.num_prompts > 0 ? params.num_prompts : 1);
+    const rf_result r = rf_model_generate(get(), &params, made.data());
+    std::vector<array> texts;
+    for (uint32_t i = 0; r >= 0 && i < params.num_prompts; i++) texts.emplace_back(made[i]);
+    return detail::done(r, std::move(texts));
+}
+
+inline returned<std::string> text_stream::add(int32_t token) const
+{
+    const char *text = "";
+    std::size_t size = 0;
+    const rf_result r = rf_text_stream_add(get(), token, &text, &size);
+    return detail::done(r, std::string(text, size));
+}
+
+inline returned<std::string> text_stream::finish() const
+{
+    const char *text = "";
+    std::size_t size = 0;
+    const rf_result r = rf_text_stream_finish(get(), &text, &size);
+    return detail::done(r, std::string(text, size));
+}
+
+inline returned<std::string> chat_template::apply(const rf_chat &chat,
+                                                  const rf_chat_apply_params &params) const
+{
+    char *text = nullptr;
+    const rf_result r = rf_chat_template_apply(get(), &chat, &params, &text, nullptr);
+    return detail::done(r, detail::owned_string(text));
+}
+
 inline returned<model> model_builder::finish(view<rf_symbol> outputs)
 {
     model made;

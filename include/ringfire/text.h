@@ -212,6 +212,44 @@ RF_API RF_MUST_USE rf_result rf_tokenizer_decode(const rf_tokenizer *tokenizer,
                                                  const int32_t *tokens, uint64_t count, char **text,
                                                  size_t *size);
 
+/** The text of tokens that come one by one, such as those of a model that generates. */
+typedef struct rf_text_stream rf_text_stream;
+/** Options of rf_text_stream_create(). The tokenizer is required. */
+typedef struct rf_text_stream_params {
+    const rf_tokenizer *tokenizer; /**< borrowed as long as the stream lives */
+    /** Texts that end the stream where they appear, of 1 to 4096 bytes; copied. */
+    const char *const *stop_strings;
+    uint32_t num_stop_strings;
+    uint64_t reserved[6]; /**< zero: room for later fields */
+} rf_text_stream_params;
+/**
+ * Makes a stream without tokens. It is for one thread at a time.
+ * @param[out] out owned by the caller, who calls rf_text_stream_destroy().
+ */
+RF_API RF_MUST_USE rf_result rf_text_stream_create(const rf_text_stream_params *params,
+                                                   rf_text_stream **out);
+/**
+ * Adds a token, and gives the text that is certain then. A character of which bytes are missing is
+ * held back, and so is what may be the beginning of a stop string. All texts together are
+ * rf_tokenizer_decode() of all tokens, up to the first stop string.
+ * @param[out] text followed by a zero byte; often empty. It belongs to the stream, until the next
+ *   call.
+ * @param[out] size its bytes. May be NULL.
+ * @return RF_END when a stop string has appeared, and from then on; RF_ERROR_INVALID_ARGUMENT for a
+ *   number that is no token, which changes nothing.
+ */
+RF_API RF_MUST_USE rf_result rf_text_stream_add(rf_text_stream *stream, int32_t token,
+                                                const char **text, size_t *size);
+/**
+ * Gives what was held back, and ends the stream.
+ * @param[out] text as that of rf_text_stream_add(), like `size`
+ * @return RF_END
+ */
+RF_API RF_MUST_USE rf_result rf_text_stream_finish(rf_text_stream *stream, const char **text,
+                                                   size_t *size);
+/** Destroys a stream. */
+RF_API void rf_text_stream_destroy(rf_text_stream **stream);
+
 /**
  * Writes a tokenizer to a file, JSON that says its version. Blocking: writes and syncs the file,
  * which appears only when it is complete.
@@ -358,6 +396,90 @@ typedef struct rf_chats_params {
  *   that is to be learned was cut off.
  */
 RF_API RF_MUST_USE rf_result rf_dataset_from_chats(const rf_chats_params *params, rf_dataset **out);
+
+/* ---- chat templates ---- */
+
+/** The template of a model: how its chats are written as text. */
+typedef struct rf_chat_template rf_chat_template;
+/** A template for rf_chat_template_create(). The text is required. */
+typedef struct rf_chat_template_params {
+    const char *text; /**< Jinja, UTF-8; copied */
+    size_t size;      /**< its bytes */
+    /** a tokenizer.json, which text becomes tokens with; borrowed. NULL: text alone */
+    const rf_tokenizer *tokenizer;
+    /** Variables of the template, a JSON object: {"bos_token": "<s>"}. Copied; NULL: none */
+    const char *variables;
+    uint64_t reserved[6]; /**< zero: room for later fields */
+} rf_chat_template_params;
+/**
+ * Makes a template of its text. It never changes then, and any number of threads may use it.
+ *
+ * Templates are in the part of Jinja that the models of the Hugging Face hub use: the tags `for`
+ * with `if`, `else`, `break` and `continue`, `if`, `set`, `macro` and `generation`; all operators
+ * but `**`; slices, calls, and attributes of a namespace and of `loop`; the filters, tests, methods
+ * and functions that the guide "Chats" lists. White space is as that library sets it
+ * (`trim_blocks`, `lstrip_blocks`). `strftime_now` is not defined, so that texts do not depend on
+ * the day. A template cannot include files, and its steps and memory are bounded.
+ * @param[out] out owned by the caller, who calls rf_chat_template_destroy().
+ * @return RF_ERROR_UNSUPPORTED for what is not known and RF_ERROR_CORRUPT_DATA for what is no
+ *   Jinja, with its line.
+ */
+RF_API RF_MUST_USE rf_result rf_chat_template_create(const rf_chat_template_params *params,
+                                                     rf_chat_template **out);
+/**
+ * Reads the template of a directory of the Hugging Face hub: `chat_template.jinja`, or
+ * "chat_template" in `tokenizer_config.json`, of several the one with the name "default". The
+ * special tokens of that file are its variables, such as "bos_token". Blocking.
+ * @param tokenizer that of the directory, borrowed; NULL: text alone
+ * @return RF_ERROR_NOT_FOUND where there is no template, or no file; RF_ERROR_IO;
+ *   RF_ERROR_CORRUPT_DATA; and the errors of rf_chat_template_create(). The message names the file.
+ */
+RF_API RF_MUST_USE rf_result rf_chat_template_load(const char *directory,
+                                                   const rf_tokenizer *tokenizer,
+                                                   rf_chat_template **out);
+/** Destroys a template. */
+RF_API void rf_chat_template_destroy(rf_chat_template **chat_template);
+
+/** How a chat is written; zeros: all of it, with nothing behind it. */
+typedef struct rf_chat_apply_params {
+    bool add_generation_prompt; /**< write what comes before an answer at the end */
+    /** Further variables, a JSON object: {"enable_thinking": false}. NULL: none */
+    const char *variables;
+    uint64_t reserved[4]; /**< zero: room for later fields */
+} rf_chat_apply_params;
+/**
+ * Writes a chat as text. The template sees its messages, and the members "tools" and "documents" of
+ * rf_chat::json, which are none where there are no such.
+ * @param params may be NULL
+ * @param[out] text followed by a zero byte. Owned by the caller, who frees it with
+ *   rf_string_free().
+ * @param[out] size its bytes. May be NULL.
+ * @return RF_ERROR_INVALID_ARGUMENT for a chat that the template refuses, with its words and the
+ *   line; RF_ERROR_UNSUPPORTED for a method that is not known, and for a template that takes too
+ *   many steps or too much memory.
+ */
+RF_API RF_MUST_USE rf_result rf_chat_template_apply(const rf_chat_template *chat_template,
+                                                    const rf_chat *chat,
+                                                    const rf_chat_apply_params *params, char **text,
+                                                    size_t *size);
+/**
+ * Writes a chat as tokens: those of its text, in which special tokens count as such.
+ * @param[out] out i32 [n], owned by the caller, who frees it with rf_array_free().
+ * @return the errors of rf_chat_template_apply(); RF_ERROR_INVALID_ARGUMENT without a tokenizer.
+ */
+RF_API RF_MUST_USE rf_result rf_chat_template_encode(const rf_chat_template *chat_template,
+                                                     const rf_chat *chat,
+                                                     const rf_chat_apply_params *params,
+                                                     rf_array *out);
+/**
+ * The function for rf_chats_params::render, with an rf_chat_template as `user`. A model learns to
+ * say what stands in the template's tag `generation` or, where it has none, what the template
+ * writes for messages of the role "assistant", behind the generation prompt.
+ * @return the errors of rf_chat_template_encode(); RF_ERROR_UNSUPPORTED where the template writes
+ *   the beginning of a chat anew for later messages.
+ */
+RF_API RF_MUST_USE rf_result rf_chat_template_render(void *chat_template, const rf_chat *chat,
+                                                     rf_chat_tokens *out);
 
 /* ---- sequences ---- */
 

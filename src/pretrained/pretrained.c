@@ -11,6 +11,7 @@
 #include "persist/json.h"
 #include "pretrained/architectures.h"
 #include "pretrained/config.h"
+#include "pretrained/generation.h"
 #include "pretrained/gguf_export.h"
 #include "pretrained/modules.h"
 #include "pretrained/names.h"
@@ -49,7 +50,7 @@ static const char *const other_files[] = {
     "added_tokens.json",
     "chat_template.jinja",
     CONFIG_FILE,
-    "generation_config.json",
+    RF_PRETRAINED_GENERATION,
     "merges.txt",
     "preprocessor_config.json",
     RF_PRETRAINED_INDEX,
@@ -63,7 +64,8 @@ static const char *const other_files[] = {
 
 struct rf_pretrained {
     rf_model *model;
-    char *path;            /* of the directory */
+    char *path; /* of the directory */
+    rf_generation_defaults generation;
     rf_tensor_files files; /* of the chief alone, like the weights */
     rf_weights weights;
     rf_module_names modules;
@@ -352,6 +354,22 @@ static rf_result open_model(rf_pretrained *p, rf_strategy *strategy, rf_pretrain
     return chief ? rf_weights_bind(&p->weights, p->model) : RF_OK;
 }
 
+/* Makes known to all workers how the chief's file says that texts are generated. */
+static rf_result open_generation(rf_pretrained *p, rf_strategy *strategy, const rf_pretrained_config *config)
+{
+    char *text = NULL, *path = rf_path_in(p->path, RF_PRETRAINED_GENERATION);
+    size_t size = 0;
+    rf_result r = path ? RF_OK : RF_ERROR_OUT_OF_HOST_MEMORY;
+    if (r >= 0 && rf_strategy_is_chief(strategy)) r = rf_text_file_read(path, MOST_CONFIG, &text, &size);
+    if (r == RF_ERROR_NOT_FOUND) r = (text = rf_strdup("")) ? RF_OK : RF_ERROR_OUT_OF_HOST_MEMORY;
+    r = rf_broadcast_result(strategy, r);
+    if (r >= 0 && rf_strategy_world_size(strategy) > 1) r = broadcast_text(strategy, &text, &size);
+    if (r >= 0) rf_generation_defaults_read(&p->generation, path, text, size, config->root);
+    rf_free(text);
+    rf_free(path);
+    return r;
+}
+
 static rf_result open_all(rf_pretrained *p, rf_strategy *strategy, const rf_pretrained_params *params, const char *path,
                           rf_pretrained_config *config, char **text)
 {
@@ -372,6 +390,7 @@ static rf_result open_all(rf_pretrained *p, rf_strategy *strategy, const rf_pret
     r = open_model(p, strategy, config, architecture, params, &room);
     RF_TRY(rf_broadcast_result(strategy, r));
     RF_TRY(rf_strategy_fail_in_job(strategy, r));
+    RF_TRY(open_generation(p, strategy, config));
     return load_weights(p);
 }
 
@@ -483,6 +502,19 @@ rf_model *rf_pretrained_model(const rf_pretrained *pretrained)
     return pretrained ? pretrained->model : NULL;
 }
 
+rf_result rf_pretrained_generate_params(const rf_pretrained *pretrained, rf_generate_params *params)
+{
+    RF_REQUIRE(pretrained && params, "rf_pretrained_generate_params: %s is NULL", pretrained ? "params" : "pretrained");
+    RF_TRY(RF_PARAMS_CHECK(rf_generate_params, params));
+    const rf_generation_defaults *d = &pretrained->generation;
+    if (d->status < 0) return rf_error_restore(&d->error);
+    params->sampling = d->sampling;
+    params->stop_tokens = d->stop_tokens;
+    params->num_stop_tokens = d->num_stop_tokens;
+    if (d->max_new_tokens > 0) params->max_new_tokens = d->max_new_tokens;
+    return RF_OK;
+}
+
 void rf_pretrained_destroy(rf_pretrained **pretrained)
 {
     if (!pretrained || !*pretrained) return;
@@ -490,6 +522,7 @@ void rf_pretrained_destroy(rf_pretrained **pretrained)
     *pretrained = NULL;
     if (p->model) p->model->weight_names = NULL;
     rf_model_destroy(&p->model);
+    rf_generation_defaults_clear(&p->generation);
     rf_weights_clear(&p->weights);
     rf_tensor_files_close(&p->files);
     rf_free(p->config_text);

@@ -10,7 +10,7 @@ rf_result rf_text_bytes_reserve(rf_text_bytes *b, size_t size)
 {
     if (size <= b->room - b->size) return RF_OK;
     if (b->limit && size > b->limit - b->size)
-        return RF_FAIL(RF_ERROR_UNSUPPORTED, "the tokenizer makes the text too large: more than %zu bytes", b->limit);
+        return RF_FAIL(RF_ERROR_UNSUPPORTED, "the text becomes too large: more than %zu bytes", b->limit);
     if (size > SIZE_MAX / 4 || b->size > SIZE_MAX / 4)
         return RF_FAIL(RF_ERROR_OUT_OF_HOST_MEMORY, "no memory for a text of %zu bytes more", size);
     size_t room = b->room ? b->room * 2 : 256;

@@ -3,8 +3,10 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/numbers.h"
 #include "base/params.h"
 #include "base/philox.h"
+#include "text/chats.h"
 #include "text/jsonl.h"
 
 enum { DEFAULT_TOKENS = 1024, MOST_TOKENS = 1 << 28, MOST_MESSAGES = 65536 };
@@ -15,6 +17,21 @@ typedef struct chats_plan {
     const rf_tokenizer *tokenizer;
     int32_t end; /* token; -1: none */
 } chats_plan;
+
+rf_result rf_chat_json_parse(const char *text, size_t size, const char *what, json_t **out)
+{
+    json_error_t error;
+    json_t *root;
+    *out = NULL;
+    RF_WITH_C_NUMBERS(root = json_loadb(text, size, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &error));
+    if (!root) rf_error_one_line(error.text);
+    const bool is = json_is_object(root);
+    if (is) *out = root;
+    if (root && !is) json_decref(root);
+    if (is) return RF_OK;
+    return root ? RF_FAIL(RF_ERROR_CORRUPT_DATA, "%s is no JSON object", what)
+                : RF_FAIL(RF_ERROR_CORRUPT_DATA, "%s: byte %d: %s", what, error.position, error.text);
+}
 
 /* ---- tokens ---- */
 
@@ -37,6 +54,11 @@ rf_result rf_chat_tokens_append(rf_chat_tokens *out, const int32_t *tokens, uint
         out->count++;
     }
     return RF_OK;
+}
+
+bool rf_chat_tokens_full(const rf_chat_tokens *out)
+{
+    return out->count > out->room;
 }
 
 static rf_result append_text(const chats_plan *p, const json_t *text, bool continues, bool trained, rf_chat_tokens *to)

@@ -227,6 +227,38 @@ static void models(rf::strategy &strategy)
     CHECK(thrown([&] { model.fit(params); }) == "enough" && epochs == 1);
 }
 
+/* Texts that a model goes on with, and how chats are written. */
+static void texts(rf::strategy &strategy)
+{
+    const rf::layer parts[] = { rf::layer::embedding(rf::embedding_params().input_dim(5).output_dim(4)),
+                                rf::layer::dense(rf::dense_params().units(5)) };
+    const auto model = rf::model::sequential(strategy, parts);
+    model.build_for(RF_I32, rf::shape(3));
+    int32_t tokens[] = { 1, 4, 2 };
+    const rf_array prompts[] = { { RF_I32, rf::shape(2), tokens }, { RF_I32, rf::shape(3), tokens } };
+    const std::vector<rf::array> made =
+        model.generate(rf::generate_params().prompts(prompts).num_prompts(2).max_new_tokens(4));
+    CHECK(made.size() == 2 && made[0].shape().dim[0] == 4 && made[1].values<int32_t>()[3] < 5);
+
+    rf::tokenizer bytes;
+    const rf_tokenizer_params kind = rf::tokenizer_params().kind(RF_TOKENIZER_BYTE_PAIR);
+    CHECK(rf_tokenizer_train(&kind, nullptr, nullptr, 0, bytes.out()) == RF_OK);
+    const char *stops[] = { "zz" };
+    const auto stream =
+        rf::text_stream::create(rf::text_stream_params().tokenizer(bytes).stop_strings(stops).num_stop_strings(1));
+    CHECK(std::string(stream.add('a')) == "a" && std::string(stream.add('z')).empty());
+    CHECK(std::string(stream.finish()) == "z");
+
+    const std::string text = "{{ messages[0].content }}!";
+    const auto chat_template =
+        rf::chat_template::create(rf::chat_template_params().text(text.c_str()).size(text.size()));
+    const rf_chat_message message = { "user", "hi", 2, {} };
+    rf_chat chat = {};
+    chat.messages = &message;
+    chat.num_messages = 1;
+    CHECK(std::string(chat_template.apply(chat)) == "hi!");
+}
+
 /* A model as a layer of another one. */
 static void layers_of_models(rf::strategy &strategy)
 {
@@ -279,7 +311,7 @@ int main()
                   { "steps", steps },       { "variables", variables },
                   { "datasets", datasets }, { "models", models },
                   { "handles", handles },   { "layers of models", layers_of_models },
-                  { "adapters", adapters } };
+                  { "texts", texts },       { "adapters", adapters } };
     rf::strategy strategy = rf::strategy::mirrored();
     for (const auto &test : tests) {
         const std::string message = thrown([&] { test.run(strategy); });

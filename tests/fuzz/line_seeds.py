@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Seeds of the fuzzers of lines and of tar archives, for make_corpus.py."""
+"""Seeds of the fuzzers of lines, of templates and of tar archives, for make_corpus.py."""
 import gzip
 import io
+import json
 import tarfile
+
+import templates
 
 
 def text_lines():
@@ -32,6 +35,22 @@ def jsonl():
     yield ("jsonl", "deep", b"\0\xff\4" + b'{"x": ' + b"[" * 900 + b"]" * 900 + b"}\n[]\n1\n")
 
 
+def chat_templates():
+    """A template, and a chat behind a zero byte (fuzz_chat_template.c)."""
+    for i, (name, text) in enumerate({**templates.FAMILIES, "marked": templates.MARKED}.items()):
+        chat = templates.CHATS[i % len(templates.CHATS)]
+        yield ("chat_template", name.replace(" ", "_"), text.encode() + b"\0" + json.dumps(
+            chat).encode())
+    few = ("{%- macro f(a, b=1) %}{{ a ~ b }}{% endmacro -%}\n"
+           "{{ f(b=[1, 2.5][::-1], a={'k': -n[1]}) }}",
+           "{% for a, b in n[3].items() if a != 'x' %}{{ loop.index0 }}{% break %}"
+           "{% else %}{% endfor %}",
+           "{% set x %}{{ 'a\\u00e9' * 3 }}{% endset %}"
+           "{{ x | replace('a', '') | indent(2) | tojson }}")
+    for i, text in enumerate(few):
+        yield ("chat_template", "few_%d" % i, text.encode())
+
+
 def tar():
     """The first byte: in which order examples are fetched (fuzz_tar.c)."""
     def archive(kind, *files):
@@ -56,4 +75,5 @@ def every():
     """(fuzzer, name, data) of each."""
     yield from text_lines()
     yield from jsonl()
+    yield from chat_templates()
     yield from tar()

@@ -25,7 +25,7 @@ import image_references
 import quantized
 import references
 
-STEPS, RATE, EXAMPLES, LENGTH, SIDE = 20, 64.0, 4, 13, 32
+STEPS, RATE, EXAMPLES, LENGTH, SIDE, NEW_TOKENS = 20, 64.0, 4, 13, 32, 4
 FIRST = 5  # steps of the first sequence where a row is taken for two
 DECODERS = ("gpt2", "llama", "mistral", "qwen2", "qwen3", "phi3", "gemma2")
 
@@ -108,6 +108,11 @@ class Reference:
         return self.network({**self.weights, **self.state}, self.config,
                             {**self.batch, "training": training, "moved": self.moved})
 
+    def logits_of(self, tokens):
+        """Those of the token that follows."""
+        results = self.network(self.weights, self.config, {"input_ids": torch.tensor([tokens])})
+        return results["logits"][0, -1].detach().numpy()
+
     def packed_results(self):
         """Those of the rows' two sequences, each alone."""
         parts = [self.network(self.weights, self.config,
@@ -155,6 +160,18 @@ def compare(what, found, wanted, tolerance):
            "%s: error %.3g of the largest, %.3g; allowed are %g"
            % (what, error, largest, tolerance))
     return error
+
+
+def check_texts(reference, batch, found):
+    """Greedy: each token has the largest logit, or one that roundings cannot tell from it."""
+    for i, text in enumerate(found):
+        tokens = list(batch["input_ids"][i][:LENGTH - NEW_TOKENS + 1 - i])
+        for token in text:
+            last = reference.logits_of(tokens)
+            expect(last[token] >= last.max() - 1e-4 * np.abs(last).max(),
+                   "text %d goes on with token %d after %s, not %d" % (i, token, tokens,
+                                                                      last.argmax()))
+            tokens.append(token)
 
 
 def check_same_bytes(before, after):
@@ -219,6 +236,11 @@ def check_case(driver, launcher, name, folder):
     expect(found.keys() == wanted.keys(), "the model gives %s" % sorted(found))
     error = max(compare(output, found[output], x.detach().numpy(), 1e-4)
                 for output, x in wanted.items())
+    texts, kind = folder / "texts.safetensors", config.get("architectures", [""])[0]
+    expect(texts.exists() == ("ForCausal" in kind or "LMHead" in kind),
+           "the driver writes texts: %s" % texts.exists())
+    if texts.exists():
+        check_texts(reference, batch, hub.read_values(texts)["texts"])
     if config["model_type"] in DECODERS:
         run(driver, "packed", folder)
         (output, values), = hub.read_values(folder / "packed.safetensors").items()

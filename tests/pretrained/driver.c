@@ -117,6 +117,17 @@ static rf_result check_file(const session *s, const rf_dataset *data, const rf_n
     return r;
 }
 
+/* New tokens of all texts, for the reference. */
+static rf_result write_texts(const session *s, const rf_array *texts, uint32_t count)
+{
+    rf_array together;
+    TRY(rf_sequences_pad(texts, count, NULL, &together));
+    const rf_named_array named = { "texts", together };
+    const rf_result r = rf_safetensors_write(path_of(s, "texts.safetensors"), &named, 1);
+    rf_array_free(&together);
+    return r;
+}
+
 /* Texts that go on from beginnings of different lengths are the same with keys and values kept, and read again. */
 static rf_result check_texts(const session *s)
 {
@@ -139,6 +150,7 @@ static rf_result check_texts(const session *s)
     if (r >= 0) r = rf_model_generate(model, &params, again);
     for (uint32_t i = 0; r >= 0 && i < params.num_prompts; i++)
         if (memcmp(kept[i].data, again[i].data, NEW * sizeof(int32_t)) != 0) puts("a cache gives another text");
+    if (r >= 0) r = write_texts(s, kept, params.num_prompts);
     for (uint32_t i = 0; i < params.num_prompts; i++) {
         rf_array_free(&kept[i]);
         rf_array_free(&again[i]);

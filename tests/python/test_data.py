@@ -332,6 +332,20 @@ class Files(unittest.TestCase):
                          [(3, [0, 1]), (5, [])])
         self.assertEqual(kept.ignored_errors, 1)
 
+    def test_chat_templates(self):
+        template = text.ChatTemplate("{% for m in messages %}{{ m.role }}: {{ m.content }}{{ end }}"
+                                     "{% endfor %}{% if add_generation_prompt %}me: {% endif %}"
+                                     "{{ tools | tojson if tools }}", end="\n")
+        chat = [{"role": "you", "content": "häh?"}, {"role": "me", "content": [
+            {"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}]
+        self.assertEqual(template.apply(chat), "you: häh?\nme: ab\n")
+        self.assertEqual(template.apply(chat[:1], tools=[{"x": 1}], add_generation_prompt=True,
+                                        end="; "), "you: häh?; me: [{\"x\": 1}]")
+        with self.assertRaisesRegex(rf.InvalidArgumentError, "the template has no tokenizer"):
+            template.encode(chat)
+        with self.assertRaisesRegex(rf.UnsupportedError, "line 2: the tag 'call' is not known"):
+            text.ChatTemplate("\n{% call x() %}")
+
     def test_chats(self):
         with open(self.path("chats.jsonl"), "w") as file:
             file.write('{"messages": [{"role": "user", "content": "ab"}, {"role": "assistant", '

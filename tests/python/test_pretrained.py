@@ -10,7 +10,7 @@ import unittest
 import numpy as np
 
 import ringfire as rf
-from ringfire import keras
+from ringfire import keras, text
 from ringfire.lora import LoraConfig
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
@@ -62,6 +62,42 @@ class Pretrained(unittest.TestCase):
         again = keras.models.from_pretrained(self.folder / "trained").predict(ids)
         self.assertLess(abs(again - after).max(), 0.05)  # as much as bf16 rounds
         self.assertGreater(abs(after - before).max(), 0.1)
+
+    def test_generates(self):
+        model = keras.models.from_pretrained(self.write())
+        greedy = model.generate([[1, 2, 3], [4]], max_new_tokens=5)
+        ids = [1, 2, 3]
+        for token in greedy[0]:
+            self.assertEqual(token, model.predict(np.array([ids], np.int32))[0, -1].argmax())
+            ids.append(token)
+        self.assertEqual(len(greedy[1]), 5)
+        drawn = [model.generate([[1, 2]], 6, temperature=1.5, top_k=9, seed=4) for _ in range(2)]
+        np.testing.assert_array_equal(*[texts[0] for texts in drawn])
+        heard = []
+        short = model.generate([[1, 2, 3]], 5, on_token=lambda *one: len(heard.append(one) or heard
+                                                                         ) < 2)
+        np.testing.assert_array_equal(short[0], greedy[0][:2])
+        self.assertEqual(heard, [(0, greedy[0][0]), (0, greedy[0][1])])
+        with self.assertRaisesRegex(ZeroDivisionError, "division"):
+            model.generate([[1]], 2, on_token=lambda prompt, token: 1 / 0)
+        with self.assertRaisesRegex(ValueError, "stop_strings need a tokenizer"):
+            model.generate([[1]], 2, stop_strings=["x"])
+
+    def test_texts(self):
+        words = text.Tokenizer([chr(97 + i) for i in range(VOCABULARY)], kind="characters")
+        tiny = self.write()
+        (tiny / "generation_config.json").write_text('{"max_new_tokens": 7, "eos_token_id": []}')
+        model = keras.models.from_pretrained(tiny)
+        whole, = model.generate(["abc"], tokenizer=words)
+        self.assertEqual(len(whole), 7)
+        pieces = []
+        cut, = model.generate(["abc"], tokenizer=words, stop_strings=[whole[3:5]],
+                              on_token=lambda prompt, piece: pieces.append(piece))
+        self.assertEqual(cut, whole[:whole.index(whole[3:5])])
+        self.assertEqual("".join(pieces), cut)
+        (tiny / "generation_config.json").write_text('{"num_beams": 2}')
+        with self.assertRaisesRegex(rf.UnsupportedError, "'num_beams' is 2"):
+            keras.models.from_pretrained(tiny).generate([[1]], 2)
 
     def test_packed_rows(self):
         tiny = self.write()

@@ -165,7 +165,7 @@ TEST(ends_a_text_that_grows)
         const rf_result r = rf_tokenizer_encode(t, "a\xc2\x80", 3, &out);
         assert_int_equal(r, encodes ? RF_OK : RF_ERROR_UNSUPPORTED);
         if (encodes)
-            FAILS(rf_tokenizer_decode(t, out.data, 1, &text, NULL), RF_ERROR_UNSUPPORTED, "makes the text too large");
+            FAILS(rf_tokenizer_decode(t, out.data, 1, &text, NULL), RF_ERROR_UNSUPPORTED, "the text becomes too large");
         rf_array_free(&out);
         rf_tokenizer_destroy(&t);
     }

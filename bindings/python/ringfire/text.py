@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Text for models: tokenizers, and arrays of sequences."""
+"""Text for models: tokenizers, chats, and arrays of sequences."""
 
 from __future__ import annotations
 
@@ -145,6 +145,97 @@ class Tokenizer(Handle):
             lib.rf_string_free(out[0])
 
 
+class TextStream(Handle):
+    """The text of tokens that come one by one, up to the first of ``stop_strings``."""
+
+    def __init__(self, tokenizer: Tokenizer, stop_strings: Sequence[str] = ()) -> None:
+        stops = Strings(stop_strings)
+        params = ffi.new("rf_text_stream_params *", {
+            "tokenizer": tokenizer.pointer, "stop_strings": stops.pointer,
+            "num_stop_strings": stops.count})
+        self.adopt(create(lib.rf_text_stream_create, "rf_text_stream", params),
+                   lib.rf_text_stream_destroy, tokenizer)
+        #: whether a stop string has appeared, or :meth:`finish` was called
+        self.ended = False
+
+    def _text(self, call: Any, *arguments: Any) -> str:
+        out, size = ffi.new("char **"), ffi.new("size_t *")
+        self.ended = check(call(self.pointer, *arguments, out, size)) == lib.RF_END
+        return bytes(ffi.buffer(out[0], size[0])).decode("utf-8", "replace")
+
+    def add(self, token: int) -> str:
+        """The text that is certain once this token has come; often "". """
+        return self._text(lib.rf_text_stream_add, int(token))
+
+    def finish(self) -> str:
+        """What was held back."""
+        return self._text(lib.rf_text_stream_finish)
+
+
+class ChatTemplate(Handle):
+    """How a model writes chats as text: Jinja, as in the directories of the Hugging Face hub."""
+
+    def __init__(self, template: str, tokenizer: Optional[Tokenizer] = None,
+                 **variables: Any) -> None:
+        given, more = template.encode(), ffi.new("char[]", json.dumps(variables).encode())
+        held = ffi.from_buffer(given)
+        params = ffi.new("rf_chat_template_params *", {
+            "text": ffi.cast("char *", held), "size": len(given), "variables": more,
+            "tokenizer": tokenizer.pointer if tokenizer else ffi.NULL})
+        self._begin(create(lib.rf_chat_template_create, "rf_chat_template", params), tokenizer)
+
+    def _begin(self, pointer: Any, tokenizer: Optional[Tokenizer]) -> None:
+        self.adopt(pointer, lib.rf_chat_template_destroy, *([tokenizer] if tokenizer else []))
+
+    @classmethod
+    def load(cls, directory: Path, tokenizer: Optional[Tokenizer] = None) -> ChatTemplate:
+        """That of a directory: ``chat_template.jinja`` or ``tokenizer_config.json``."""
+        made = cls.__new__(cls)
+        made._begin(create(lib.rf_chat_template_load, "rf_chat_template", path_bytes(directory),
+                           tokenizer.pointer if tokenizer else ffi.NULL), tokenizer)
+        return made
+
+    def _call(self, function: Any, messages: Sequence[Dict[str, Any]], tools: Any,
+              add_generation_prompt: bool, variables: Dict[str, Any], *out: Any) -> None:
+        line = json.dumps({"messages": list(messages), "tools": tools}).encode()
+        kept = [(ffi.new("char[]", str(m["role"]).encode()), _content(m)) for m in messages]
+        listed = ffi.new("rf_chat_message[]", [
+            {"role": role, "content": content, "content_size": len(content) - 1}
+            for role, content in kept])
+        held, more = ffi.from_buffer(line), ffi.new("char[]", json.dumps(variables).encode())
+        chat = ffi.new("rf_chat *", {"messages": listed, "num_messages": len(listed),
+                                     "json": ffi.cast("char *", held), "json_size": len(line)})
+        params = ffi.new("rf_chat_apply_params *", {"variables": more,
+                                                    "add_generation_prompt": add_generation_prompt})
+        check(function(self.pointer, chat, params, *out))
+
+    def apply(self, messages: Sequence[Dict[str, Any]], tools: Any = None,
+              add_generation_prompt: bool = False, **variables: Any) -> str:
+        """A chat as text; messages are dicts with "role" and "content"."""
+        out, size = ffi.new("char **"), ffi.new("size_t *")
+        self._call(lib.rf_chat_template_apply, messages, tools, add_generation_prompt, variables,
+                   out, size)
+        try:
+            return bytes(ffi.buffer(out[0], size[0])).decode("utf-8")
+        finally:
+            lib.rf_string_free(out[0])
+
+    def encode(self, messages: Sequence[Dict[str, Any]], tools: Any = None,
+               add_generation_prompt: bool = False, **variables: Any) -> np.ndarray:
+        """A chat as tokens, i32 [n]."""
+        out = ffi.new("rf_array *")
+        self._call(lib.rf_chat_template_encode, messages, tools, add_generation_prompt, variables,
+                   out)
+        return array_out(out[0])
+
+
+def _content(message: Dict[str, Any]) -> Any:
+    content = message.get("content") or ""
+    if isinstance(content, list):
+        content = "".join(part["text"] for part in content)
+    return ffi.new("char[]", content.encode())
+
+
 def _bytes(text: Text) -> bytes:
     return text if isinstance(text, bytes) else text.encode()
 
@@ -241,24 +332,29 @@ def _render_one(caller: _Chats, chat: Any, out: Any) -> None:
 _on_chat = calling("rf_chat_render_fn", _render_one)
 
 
-def chats(filenames: Paths, render: Optional[Render] = None,
+def chats(filenames: Paths, render: Union[None, Render, ChatTemplate] = None,
           tokenizer: Optional[Tokenizer] = None, end_token: Optional[str] = None,
           max_tokens: int = 0, max_bytes: int = 0) -> Dataset:
     """Examples for language models, in JSON Lines files: (tokens i32 [n], labels i32 [n]).
 
     ``render`` gets the list "messages" of a chat, and gives pairs of tokens and of whether they are
-    to be learned. ``tokenizer`` is for lines with "prompt" and "completion", or with "text". Labels
-    are the tokens that follow, and -100 where they are not to be learned.
+    to be learned; or it is the template of a model, of which the answers are learned.
+    ``tokenizer`` is for lines with "prompt" and "completion", or with "text". Labels are the tokens
+    that follow, and -100 where they are not to be learned.
     """
     files = Strings(paths_of(filenames))
-    caller = _Chats(render) if render else None
+    template = render if isinstance(render, ChatTemplate) else None
+    caller = _Chats(render) if render and not isinstance(render, ChatTemplate) else None
+    function = _on_chat if caller else ffi.NULL
+    if template:
+        function = ffi.cast("rf_chat_render_fn", lib.rf_chat_template_render)
     end = ffi.new("char[]", _bytes(end_token)) if end_token else ffi.NULL
     params = ffi.new("rf_chats_params *", {
         "paths": files.pointer, "num_paths": files.count, "max_tokens": max_tokens,
-        "max_bytes": max_bytes, "render": _on_chat if caller else ffi.NULL,
-        "user": caller.user if caller else ffi.NULL,
+        "max_bytes": max_bytes, "render": function,
+        "user": caller.user if caller else template.pointer if template else ffi.NULL,
         "tokenizer": tokenizer.pointer if tokenizer else ffi.NULL, "end_token": end})
-    keep = [kept for kept in (caller, tokenizer) if kept]
+    keep = [kept for kept in (caller, template, tokenizer) if kept]
     return Dataset(create(lib.rf_dataset_from_chats, "rf_dataset", params), PAIR, keep)
 
 

@@ -15,9 +15,22 @@
 static const uint32_t piece_sizes[] = { 64, 8, 1 };
 enum { NUM_PIECES = sizeof(piece_sizes) / sizeof(piece_sizes[0]) };
 
+/* Functions, keys and values of a model: they stay for later calls that ask for as many rows and not for more places.
+ */
+struct rf_generator {
+    rf_model *model;
+    uint32_t rows, room; /* of `kept`: [rows, heads, room, width] */
+    bool cached;
+    rf_variable **kept; /* keys and values of each use of attention */
+    uint32_t num_kept;
+    rf_tensor *cache;         /* in a trace: those, then their next values */
+    rf_function *read, *next; /* without logits, and with those of the last step */
+};
+
 typedef struct generation {
     rf_model *model;
     const rf_generate_params *params;
+    rf_generator *generator;
     uint32_t rows, places; /* `places` are read at most */
     uint32_t vocabulary;
     int32_t *tokens;          /* [rows, places + 1] */
@@ -25,11 +38,6 @@ typedef struct generation {
     uint32_t *made;           /* new tokens of each row */
     bool *ended;              /* [rows] */
     rf_candidate *candidates; /* [vocabulary] */
-    bool cached;
-    rf_variable **kept; /* keys and values of each use of attention */
-    uint32_t num_kept;
-    rf_tensor *cache;         /* in a trace: those, then their next values */
-    rf_function *read, *next; /* without logits, and with those of the last step */
 } generation;
 
 /* ---- models ---- */
@@ -81,17 +89,18 @@ static rf_result plan_cache(const rf_model *model, bool *can, uint32_t *num_atte
     return RF_OK;
 }
 
-static rf_result check_places(const generation *g)
+/* The most places that layers have; UINT32_MAX without bound. `layer` has them. */
+static uint32_t most_places(const rf_model *model, const rf_layer **layer)
 {
-    const rf_model *model = g->model;
+    uint32_t most = UINT32_MAX;
     for (uint32_t i = 0; i < model->layers.count; i++) {
-        const rf_layer *layer = model->layers.items[i];
-        if (strcmp(layer->kind->type_name, "PositionEmbedding") == 0)
-            RF_REQUIRE(g->places <= (uint32_t)layer->u.position.max_length,
-                       "rf_model_generate: prompt and new tokens are %u; layer '%s' has places for %d", g->places,
-                       layer->name, (int)layer->u.position.max_length);
+        const rf_layer *l = model->layers.items[i];
+        if (strcmp(l->kind->type_name, "PositionEmbedding") != 0 || (uint32_t)l->u.position.max_length >= most)
+            continue;
+        most = (uint32_t)l->u.position.max_length;
+        *layer = l;
     }
-    return RF_OK;
+    return most;
 }
 
 static rf_result check_model(const rf_model *model)
@@ -135,7 +144,7 @@ static rf_tensor first_example(rf_trace *t, rf_tensor batch)
     return rf_squeeze(t, rf_slice(t, batch, &begin, &end, NULL, 1), 0);
 }
 
-static rf_result go_on(rf_trace *t, generation *g, const rf_tensor *in, rf_tensor *logits)
+static rf_result go_on(rf_trace *t, const rf_generator *g, const rf_tensor *in, rf_tensor *logits)
 {
     const rf_tensor tokens = first_example(t, in[0]), start = first_example(t, in[1]);
     const rf_model_pieces pieces = { .start = start, .cache = g->cache, .kept = g->cache + g->num_kept };
@@ -155,7 +164,7 @@ static rf_result read_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, voi
 
 static rf_result next_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, void *user)
 {
-    generation *g = user;
+    const rf_generator *g = user;
     rf_tensor logits;
     if (g->cached) {
         RF_TRY(go_on(t, g, in, &logits));
@@ -179,7 +188,7 @@ static rf_result step_run(generation *g, uint32_t first, uint32_t count, int32_t
     const rf_element batch = { .num_components = 2,
                                .component = { { RF_I32, RF_SHAPE(1, g->rows, count), g->piece },
                                               { RF_I32, RF_SHAPE(1, 1), &place } } };
-    return rf_strategy_run(g->model->strategy, results ? g->next : g->read, &batch, results);
+    return rf_strategy_run(g->model->strategy, results ? g->generator->next : g->generator->read, &batch, results);
 }
 
 /* All tokens before `end`, from place 0 on. */
@@ -237,11 +246,11 @@ static bool all_ended(const generation *g)
 
 static rf_result write_texts(generation *g, uint32_t shortest)
 {
-    const bool before = rf_strategy_stop_agreed(g->model->strategy);
-    if (g->cached) RF_TRY(read_prompts(g, shortest - 1));
+    const bool before = rf_strategy_stop_agreed(g->model->strategy), cached = g->generator->cached;
+    if (cached) RF_TRY(read_prompts(g, shortest - 1));
     for (uint32_t last = shortest - 1; !all_ended(g); last++) {
         rf_per_replica *results[1];
-        RF_TRY(step_run(g, g->cached ? last : 0, g->cached ? 1 : g->places, (int32_t)last, results));
+        RF_TRY(step_run(g, cached ? last : 0, cached ? 1 : g->places, (int32_t)last, results));
         RF_TRY(choose_all(g, last + 1, results[0]));
         if (!before && rf_strategy_stop_agreed(g->model->strategy))
             return RF_FAIL(RF_ERROR_CANCELLED, "rf_model_generate: stopped on request");
@@ -249,12 +258,12 @@ static rf_result write_texts(generation *g, uint32_t shortest)
     return RF_OK;
 }
 
-/* ---- lifetime ---- */
+/* ---- what later calls find again ---- */
 
-static rf_result add_kept(generation *g, int64_t heads, int64_t width)
+static rf_result add_kept(rf_generator *g, int64_t heads, int64_t width)
 {
     const rf_variable_params params = { .name = "generation/cache",
-                                        .shape = RF_SHAPE(g->rows, heads, g->places, width),
+                                        .shape = RF_SHAPE(g->rows, heads, g->room, width),
                                         .initializer = { .kind = RF_INIT_ZEROS },
                                         .not_trainable = true };
     RF_TRY(rf_variable_create(g->model->strategy, &params, &g->kept[g->num_kept]));
@@ -262,7 +271,7 @@ static rf_result add_kept(generation *g, int64_t heads, int64_t width)
     return RF_OK;
 }
 
-static rf_result create_cache(generation *g, uint32_t num_attention)
+static rf_result create_cache(rf_generator *g, uint32_t num_attention)
 {
     const rf_layer_graph *graph = g->model->graph;
     g->kept = RF_NEW_ARRAY(rf_variable *, 2 * (size_t)num_attention + 1);
@@ -278,11 +287,70 @@ static rf_result create_cache(generation *g, uint32_t num_attention)
     return rf_function_create(g->model->strategy, &read, &g->read);
 }
 
+static void generator_destroy(rf_generator **generator)
+{
+    rf_generator *g = *generator;
+    if (!g) return;
+    *generator = NULL;
+    rf_function_destroy(&g->read);
+    rf_function_destroy(&g->next);
+    for (uint32_t i = 0; i < g->num_kept; i++) rf_variable_destroy(&g->kept[i]);
+    rf_free(g->kept);
+    rf_free(g->cache);
+    rf_free(g);
+}
+
+/* A cache has more room than is asked for, so that texts may grow from call to call. */
+static uint32_t choose_room(uint32_t places, uint32_t most)
+{
+    const uint64_t room = places > 256 ? rf_align_up(places, 256) : 256;
+    return room < most ? (uint32_t)room : most;
+}
+
+static rf_result generator_create(rf_model *model, uint32_t rows, uint32_t room, bool cached, uint32_t num_attention)
+{
+    rf_generator *g = RF_NEW(rf_generator);
+    if (!g) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    *g = (rf_generator){ .model = model, .rows = rows, .room = room, .cached = cached };
+    model->generator = g;
+    model->destroy_generator = generator_destroy;
+    if (cached) RF_TRY(create_cache(g, num_attention));
+    const rf_function_params next = { .step = next_step, .user = g, .num_outputs = 1, .name = "next_token" };
+    return rf_function_create(model->strategy, &next, &g->next);
+}
+
+/* Without a cache, functions are traced for each shape, and stay whatever is asked for. */
+static rf_result find_generator(generation *g)
+{
+    const rf_layer *layer;
+    uint32_t num_attention;
+    bool can;
+    RF_TRY(plan_cache(g->model, &can, &num_attention));
+    const bool cached = can && !g->params->no_cache;
+    rf_generator *kept = g->model->generator;
+    const bool fits = kept && kept->cached == cached && (!cached || (kept->rows == g->rows && kept->room >= g->places));
+    if (!fits) {
+        if (kept) generator_destroy(&g->model->generator);
+        RF_TRY(generator_create(g->model, g->rows, choose_room(g->places, most_places(g->model, &layer)), cached,
+                                num_attention));
+    }
+    g->generator = g->model->generator;
+    return RF_OK;
+}
+
+/* ---- lifetime ---- */
+
 static rf_result set_places(generation *g, uint32_t longest)
 {
     const rf_generate_params *p = g->params;
+    const rf_layer *layer = NULL;
     g->places = longest + p->max_new_tokens - 1;
-    if (rf_model_is_data(g->model)) return check_places(g);
+    if (rf_model_is_data(g->model)) {
+        const uint32_t most = most_places(g->model, &layer);
+        RF_REQUIRE(g->places <= most, "rf_model_generate: prompt and new tokens are %u; layer '%s' has places for %u",
+                   g->places, layer->name, most);
+        return RF_OK;
+    }
     const int64_t steps = g->model->inputs[0].shape.dim[0];
     RF_REQUIRE((int64_t)g->places <= steps,
                "rf_model_generate: prompt and new tokens are %u; the model was built for %lld", g->places,
@@ -294,11 +362,7 @@ static rf_result set_places(generation *g, uint32_t longest)
 static rf_result generation_begin(generation *g, uint32_t longest)
 {
     const rf_generate_params *p = g->params;
-    uint32_t num_attention;
-    bool can;
     RF_TRY(set_places(g, longest));
-    RF_TRY(plan_cache(g->model, &can, &num_attention));
-    g->cached = can && !p->no_cache;
     g->vocabulary = (uint32_t)g->model->outputs[0].shape.dim[1];
     g->tokens = RF_NEW_ARRAY(int32_t, (size_t)g->rows * ((size_t)g->places + 1));
     g->piece = RF_NEW_ARRAY(int32_t, (size_t)g->rows * g->places);
@@ -309,17 +373,14 @@ static rf_result generation_begin(generation *g, uint32_t longest)
     for (uint32_t r = 0; r < g->rows; r++)
         memcpy(g->tokens + (size_t)r * (g->places + 1), p->prompts[r].data,
                (size_t)p->prompts[r].shape.dim[0] * sizeof(int32_t));
-    if (g->cached) RF_TRY(create_cache(g, num_attention));
-    const rf_function_params next = { .step = next_step, .user = g, .num_outputs = 1, .name = "next_token" };
-    return rf_function_create(g->model->strategy, &next, &g->next);
+    return find_generator(g);
 }
 
-static void generation_end(generation *g)
+/* A call that failed may have left something half done, which is not kept. */
+static void generation_end(generation *g, rf_result r)
 {
-    rf_function_destroy(&g->read);
-    rf_function_destroy(&g->next);
-    for (uint32_t i = 0; i < g->num_kept; i++) rf_variable_destroy(&g->kept[i]);
-    void *all[] = { g->tokens, g->piece, g->made, g->ended, g->candidates, g->kept, g->cache };
+    if (r < 0 && g->model->generator) generator_destroy(&g->model->generator);
+    void *all[] = { g->tokens, g->piece, g->made, g->ended, g->candidates };
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) rf_free(all[i]);
 }
 
@@ -354,7 +415,7 @@ rf_result rf_model_generate(rf_model *model, const rf_generate_params *params, r
     rf_result r = generation_begin(&g, (uint32_t)longest);
     if (r >= 0) r = write_texts(&g, (uint32_t)shortest);
     if (r >= 0) r = copy_texts(&g, texts);
-    generation_end(&g);
+    generation_end(&g, r);
     for (uint32_t i = 0; r < 0 && i < params->num_prompts; i++) rf_array_free(&texts[i]);
     return r;
 }

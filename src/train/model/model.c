@@ -181,6 +181,7 @@ void rf_model_forget_traces(rf_model *model)
 {
     if (model->compiled) model->destroy_compiled(&model->compiled);
     rf_function_destroy(&model->predict);
+    if (model->generator) model->destroy_generator(&model->generator);
 }
 
 static void free_training(rf_model *m)

@@ -10,6 +10,7 @@
 
 typedef struct rf_compiled rf_compiled;       /* compile.h */
 typedef struct rf_layer_graph rf_layer_graph; /* layer_graph.h */
+typedef struct rf_generator rf_generator;     /* generate.c */
 
 typedef struct rf_lora_set rf_lora_set; /* lora.h */
 
@@ -72,11 +73,13 @@ struct rf_model {
     uint64_t passes; /* through the data of fit that were begun, whatever the data was */
     void *position;  /* where the latest fit stopped within such a pass (rf_iterator_save()); may be NULL */
     size_t position_size;
-    bool adapted;                             /* has adapters */
-    rf_lora_set *lora;                        /* them and what they need; NULL: nothing yet */
-    void (*destroy_lora)(rf_lora_set **lora); /* set with it */
-    const rf_weight_names *weight_names;      /* borrowed; NULL: only its own */
-    rf_function *predict;                     /* made by the first rf_model_predict() */
+    bool adapted;                                        /* has adapters */
+    rf_lora_set *lora;                                   /* them and what they need; NULL: nothing yet */
+    void (*destroy_lora)(rf_lora_set **lora);            /* set with it */
+    const rf_weight_names *weight_names;                 /* borrowed; NULL: only its own */
+    rf_function *predict;                                /* made by the first rf_model_predict() */
+    rf_generator *generator;                             /* made by rf_model_generate(); NULL: none */
+    void (*destroy_generator)(rf_generator **generator); /* set with it */
     rf_arena names; /* of inputs, outputs and logs: histories refer to them as long as the model lives */
 };
 

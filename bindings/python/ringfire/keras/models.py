@@ -19,6 +19,7 @@ from .._variable import Variable
 from ..lora import Adapters
 from . import _graph, _weights
 from ._fit import Trainer
+from ._generate import Writer
 from ._layer import Input, InputLayer, KerasTensor, Layer, apply_in, as_list, assign_all
 from ._layer import call_python, parts_of, snake_case, tracing
 from ._layer import training_here
@@ -53,7 +54,7 @@ def model_variables(model: Model, trainable: bool) -> List[Variable]:
     return found
 
 
-class Model(Trainer, Adapters, Handle):
+class Model(Trainer, Adapters, Writer, Handle):
     """A model.
 
     ``Model(inputs, outputs)`` is a graph of layers between tensors of :func:`Input`. A subclass
@@ -704,6 +705,12 @@ class Pretrained(_Loaded):
     def _adopt_model(self, pointer: Any, *kept: Any) -> None:
         self.adopt(pointer, None, self._directory)
         self.keep(*kept)
+
+    def _generation_defaults(self) -> Any:
+        """What ``generation_config.json`` says."""
+        params = super()._generation_defaults()
+        check(lib.rf_pretrained_generate_params(self._directory.pointer, params))
+        return params
 
     @property
     def new_variables(self) -> List[str]:
