@@ -14,6 +14,7 @@
 
 #include <ringfire/common.h>
 #include <ringfire/dataset.h>
+#include <ringfire/gguf.h>
 #include <ringfire/model.h>
 #include <ringfire/strategy.h>
 #include <ringfire/train.h>
@@ -209,6 +210,50 @@ RF_API RF_MUST_USE rf_result rf_pretrained_generate_params(const rf_pretrained *
  * it is complete. The chief of a job writes. Collective; blocking.
  */
 RF_API RF_MUST_USE rf_result rf_pretrained_save(rf_pretrained *pretrained, const char *path);
+/** How a model becomes a GGUF file. NULL or zeroed: as F32. */
+typedef struct rf_pretrained_gguf_params {
+    /** The type of matrices: RF_GGUF_F32, RF_GGUF_F16, RF_GGUF_BF16 or RF_GGUF_Q8_0. Vectors and
+     * positions are F32, and F16 is taken where rows are no multiple of Q8_0's 32 numbers. */
+    rf_gguf_type type;
+    const char *name; /**< "general.name". NULL: the directory's */
+    /**
+     * llama.cpp's name for the rules that cut text into words ("tokenizer.ggml.pre"). NULL: that of
+     * the rules of GPT-2, Llama 3, Qwen2 or SmolLM, one of which `tokenizer.json` must have then
+     */
+    const char *pre_tokenizer;
+    uint64_t reserved[8]; /**< zero: room for later fields */
+} rf_pretrained_gguf_params;
+/**
+ * Writes the model with its tokenizer and settings as one GGUF file, which llama.cpp and Ollama
+ * open. `config.json`, `tokenizer.json`, `tokenizer_config.json` and `chat_template.jinja` are
+ * those of the directory that was opened. It takes the model types "llama", "mistral" (without its
+ * window, which llama.cpp does not have), "qwen2", "qwen3" and "gpt2", and tokenizers of
+ * type BPE. The chief of a job writes. Collective; blocking.
+ * @param params may be NULL
+ * @return RF_ERROR_UNSUPPORTED names what GGUF files or llama.cpp do not have: a model type, a key
+ *   of `config.json`, a tensor, a tokenizer; RF_ERROR_INVALID_ARGUMENT, RF_ERROR_NOT_FOUND and
+ *   RF_ERROR_IO as rf_pretrained_open().
+ */
+RF_API RF_MUST_USE rf_result rf_pretrained_save_gguf(rf_pretrained *pretrained, const char *path,
+                                                     const rf_pretrained_gguf_params *params);
+/**
+ * As rf_pretrained_save_gguf(), of a directory that is not opened. Not collective; any thread may
+ * call it.
+ * @param params may be NULL
+ */
+RF_API RF_MUST_USE rf_result rf_gguf_from_directory(const char *directory, const char *path,
+                                                    const rf_pretrained_gguf_params *params);
+/**
+ * Writes an adapter, a directory in PEFT's format (`adapter_config.json`,
+ * `adapter_model.safetensors`), as a GGUF file for llama.cpp's "--lora" and Ollama's ADAPTER.
+ * `base` is the directory of the model that it was trained on, of which `config.json` is read.
+ * Otherwise as rf_gguf_from_directory(); pre_tokenizer does not count.
+ * @param params may be NULL
+ * @return RF_ERROR_UNSUPPORTED also for DoRA, and for alphas that differ by matrix.
+ */
+RF_API RF_MUST_USE rf_result rf_gguf_from_adapter(const char *directory, const char *base,
+                                                  const char *path,
+                                                  const rf_pretrained_gguf_params *params);
 /** Destroys a model that was opened, and closes its files. */
 RF_API void rf_pretrained_destroy(rf_pretrained **pretrained);
 

@@ -185,19 +185,26 @@ static rf_result open_shards(rf_tensor_files *files)
     return r;
 }
 
+rf_result rf_tensor_files_open_one(rf_tensor_files *files, const char *directory, const char *name)
+{
+    *files = (rf_tensor_files){ .directory = rf_strdup(directory) };
+    if (!files->directory) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    RF_TRY(open_files(files, &name, 1));
+    return list_entries(files);
+}
+
 rf_result rf_tensor_files_open(rf_tensor_files *files, const char *directory)
 {
-    static const char *const one[] = { RF_PRETRAINED_FILE };
     *files = (rf_tensor_files){ .directory = rf_strdup(directory) };
-    char *path = rf_path_in(directory, one[0]);
+    char *path = rf_path_in(directory, RF_PRETRAINED_FILE);
     double modified;
     const bool known = files->directory && path;
     const bool whole = known && rf_system_file_ops.modified(NULL, path, &modified) == 0;
     rf_free(path);
     if (!known) return RF_ERROR_OUT_OF_HOST_MEMORY;
     if (!whole) return open_shards(files);
-    RF_TRY(open_files(files, one, 1));
-    return list_entries(files);
+    rf_free(files->directory);
+    return rf_tensor_files_open_one(files, directory, RF_PRETRAINED_FILE);
 }
 
 void rf_tensor_files_close(rf_tensor_files *files)

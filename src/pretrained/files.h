@@ -45,6 +45,8 @@ typedef struct rf_tensor_files {
 /* Opens model.safetensors or, where there is none, the shards that an index names. Freed with rf_tensor_files_close(),
  * also when it fails. */
 rf_result rf_tensor_files_open(rf_tensor_files *files, const char *directory);
+/* Opens one file of the directory. Freed in the same way. */
+rf_result rf_tensor_files_open_one(rf_tensor_files *files, const char *directory, const char *name);
 void rf_tensor_files_close(rf_tensor_files *files);
 /* Adds a tensor to the first file; entries move. */
 rf_result rf_tensor_files_add(rf_tensor_files *files, const char *name, rf_shape shape, rf_dtype dtype);

@@ -12,6 +12,7 @@
 #include "pretrained/architectures.h"
 #include "pretrained/config.h"
 #include "pretrained/generation.h"
+#include "pretrained/gguf_export.h"
 #include "pretrained/modules.h"
 #include "pretrained/names.h"
 #include "pretrained/weights.h"
@@ -625,5 +626,28 @@ rf_result rf_pretrained_save(rf_pretrained *pretrained, const char *path)
         if (r >= 0) r = save_others(pretrained, path);
         if (r >= 0) r = save_weights(pretrained, path);
     }
+    return rf_broadcast_result(strategy, r);
+}
+
+typedef struct gguf_request {
+    const rf_pretrained *pretrained;
+    const char *path;
+    const rf_pretrained_gguf_params *params;
+} gguf_request;
+
+static rf_result write_gguf(void *user, const rf_archive_source *source)
+{
+    const gguf_request *q = user;
+    return rf_gguf_write_model(q->pretrained->path, &q->pretrained->files, source, q->path, q->params);
+}
+
+rf_result rf_pretrained_save_gguf(rf_pretrained *pretrained, const char *path, const rf_pretrained_gguf_params *params)
+{
+    RF_TRY(rf_gguf_check_params("rf_pretrained_save_gguf", path, params));
+    RF_REQUIRE(pretrained, "rf_pretrained_save_gguf: pretrained is NULL");
+    rf_strategy *strategy = pretrained->model->strategy;
+    gguf_request request = { pretrained, path, params };
+    rf_result r = RF_OK;
+    if (rf_strategy_is_chief(strategy)) r = rf_weights_with_source(&pretrained->weights, write_gguf, &request);
     return rf_broadcast_result(strategy, r);
 }

@@ -577,6 +577,17 @@ static rf_result read_values(void *user, const char *name, uint64_t offset, void
     return RF_OK;
 }
 
+rf_result rf_weights_with_source(const rf_weights *weights,
+                                 rf_result (*body)(void *user, const rf_archive_source *source), void *user)
+{
+    writing s = { .weights = weights, .values = RF_NEW_ARRAY(float *, weights->count) };
+    const rf_result r =
+        s.values ? body(user, &(rf_archive_source){ read_values, &s }) : (rf_result)RF_ERROR_OUT_OF_HOST_MEMORY;
+    forget_values(&s);
+    rf_free(s.values);
+    return r;
+}
+
 /* The name that a tensor is written under; rf_free(). */
 static char *written_name(const rf_weights *weights, const char *name)
 {

@@ -5,6 +5,7 @@
 
 #include <ringfire/pretrained.h>
 
+#include "persist/archive/writer.h"
 #include "pretrained/files.h"
 #include "replica/strategy.h"
 
@@ -54,6 +55,9 @@ rf_result rf_weight_read(const rf_weights *weights, const rf_weight *w, uint64_t
 uint64_t rf_weight_rows(const rf_weight *w);
 /* The index that names the tensors, as a text; rf_free(). */
 rf_result rf_weights_index(const rf_weights *weights, char **text);
+/* Calls a function with the bytes of all tensors as they would be written now. */
+rf_result rf_weights_with_source(const rf_weights *weights,
+                                 rf_result (*body)(void *user, const rf_archive_source *source), void *user);
 /* Writes the tensors of one of the files anew, with the values that variables have now. */
 rf_result rf_weights_write(const rf_weights *weights, uint32_t file, const char *path);
 

@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Directories of the Hugging Face hub. The first byte says what is read: 0 a config.json, of which every builder of the
- * library's decoders reads its keys, 1 the index of files of tensors, whose files all must be in one directory.
+ * library's decoders reads its keys, 1 the index of files of tensors, whose files all must be in one directory, 2 a
+ * tokenizer.json and 3 a config.json that become values of a GGUF file.
  */
 #include <string.h>
 
 #include "base/error.h"
 #include "fuzz.h"
+#include "persist/json.h"
 #include "pretrained/config.h"
 #include "pretrained/decoder.h"
 #include "pretrained/files.h"
+#include "pretrained/gguf_parts.h"
 
 static void check_failure(rf_result r)
 {
@@ -55,12 +58,58 @@ static void read_index(const char *text, size_t size)
     rf_shard_index_clear(&index);
 }
 
+enum { MOST_TOKENS = 300 };
+
+static const rf_gguf_value *find_value(const rf_gguf_values *v, const char *key)
+{
+    for (uint32_t i = 0; i < v->count; i++)
+        if (strcmp(v->items[i].key, key) == 0) return &v->items[i];
+    return NULL;
+}
+
+/* The tokenizer is its own configuration, and that of the model. */
+static void read_tokenizer(const char *text, size_t size)
+{
+    json_t *root;
+    rf_gguf_values values = { 0 };
+    const rf_result parsed = rf_json_parse(text, size, "'tokenizer.json'", &root);
+    if (parsed < 0) {
+        check_failure(parsed);
+        return;
+    }
+    const rf_tokenizer_files files = { root, root, root, "template", "tokenizer.json" };
+    const rf_result r = rf_gguf_describe_tokenizer(&files, MOST_TOKENS, NULL, &values);
+    const rf_gguf_value *tokens = find_value(&values, "tokenizer.ggml.tokens");
+    if (r < 0)
+        check_failure(r);
+    else
+        PROMISE(tokens && tokens->count == MOST_TOKENS && find_value(&values, "tokenizer.chat_template"));
+    for (uint32_t i = 0; r >= 0 && i < MOST_TOKENS; i++) PROMISE(((const char *const *)tokens->data)[i]);
+    rf_gguf_values_clear(&values);
+    json_decref(root);
+}
+
+static void read_model(const char *text, size_t size)
+{
+    rf_pretrained_config config;
+    rf_gguf_values values = { 0 };
+    rf_gguf_model model = { 0 };
+    rf_result r = rf_pretrained_config_parse(&config, "config.json", text, size);
+    config.num_tensors = 1000;
+    if (r >= 0) r = rf_gguf_describe_model(&config, &values, &model);
+    if (r < 0)
+        check_failure(r);
+    else
+        PROMISE(model.heads >= 1 && model.key_heads >= 1 && model.vocabulary >= 1 && values.count > 5);
+    rf_gguf_values_clear(&values);
+    rf_pretrained_config_clear(&config);
+}
+
 FUZZ_TARGET(pretrained)
 {
     if (size == 0) return 0;
-    if (data[0] & 1)
-        read_index((const char *)data + 1, size - 1);
-    else
-        read_config((const char *)data + 1, size - 1);
+    static void (*const readers[])(const char *text, size_t size) = { read_config, read_index, read_tokenizer,
+                                                                      read_model };
+    readers[data[0] & 3]((const char *)data + 1, size - 1);
     return 0;
 }

@@ -328,6 +328,59 @@ static void fine_tuning(rf_strategy *strategy)
     scratch_remove(d.path);
 }
 
+/* The guide's program. */
+static rf_result write_gguf(rf_pretrained *pretrained, const char *directory, const char *file, const char *adapter,
+                            const char *adapter_file)
+{
+    const rf_pretrained_gguf_params form = { .type = RF_GGUF_Q8_0, .name = "tuned" };
+    TRY(rf_pretrained_save_gguf(pretrained, file, &form));
+    TRY(rf_gguf_from_adapter(adapter, directory, adapter_file, NULL));
+    return RF_OK;
+}
+
+/* Names and shapes; numbers are test_gguf.py's to compare. */
+static void gguf_files(rf_strategy *strategy)
+{
+    static const char tokenizer[] = "{\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_prefix_space\":false},"
+                                    "\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[]}}";
+    hub_directory d;
+    rf_pretrained *p;
+    rf_gguf *file;
+    rf_gguf_value value;
+    rf_gguf_tensor tensor;
+    char path[160], adapter_path[160];
+    make_gpt2(&d);
+    const rf_named_array factors[] = {
+        { "base_model.model.transformer.h.0.mlp.c_fc.lora_A.weight", { RF_F32, RF_SHAPE(2, WIDTH), d.values } },
+        { "base_model.model.transformer.h.0.mlp.c_fc.lora_B.weight", { RF_F32, RF_SHAPE(4 * WIDTH, 2), d.values } },
+    };
+    scratch_write(in(&d, "tokenizer.json"), tokenizer);
+    scratch_write(in(&d, "adapter_config.json"), "{\"r\":2,\"lora_alpha\":4}");
+    OK(rf_safetensors_write(in(&d, "adapter_model.safetensors"), factors, 2));
+    OK(rf_pretrained_open(strategy, d.path, NULL, &p));
+    snprintf(path, sizeof(path), "%s", in(&d, "model.gguf"));
+    snprintf(adapter_path, sizeof(adapter_path), "%s", in(&d, "adapter.gguf"));
+    OK(write_gguf(p, d.path, path, d.path, adapter_path));
+    OK(rf_gguf_open(path, &file));
+    assert_int_equal(rf_gguf_num_tensors(file), d.count);
+    OK(rf_gguf_find_value(file, "general.name", &value));
+    assert_string_equal(*(const char *const *)value.data, "tuned");
+    OK(rf_gguf_find_tensor(file, "blk.0.ffn_up.weight", &tensor));
+    assert_true(rf_shape_equal(tensor.shape, RF_SHAPE(4 * WIDTH, WIDTH)) && tensor.type == RF_GGUF_F16);
+    rf_gguf_close(&file);
+    OK(rf_gguf_open(adapter_path, &file));
+    OK(rf_gguf_find_tensor(file, "blk.0.ffn_up.weight.lora_b", &tensor));
+    assert_true(rf_shape_equal(tensor.shape, RF_SHAPE(4 * WIDTH, 2)));
+    rf_gguf_close(&file);
+    FAILS(rf_pretrained_save_gguf(p, path, &(rf_pretrained_gguf_params){ .type = RF_GGUF_Q4_K }),
+          RF_ERROR_INVALID_ARGUMENT, "F32, F16, BF16 and Q8_0 are written");
+    scratch_write(in(&d, "config.json"),
+                  "{\"model_type\":\"gpt2\",\"vocab_size\":2000000000,\"n_embd\":4,\"n_layer\":1}");
+    FAILS(rf_pretrained_save_gguf(p, path, NULL), RF_ERROR_INVALID_ARGUMENT, "'wte.weight' is [7,4]");
+    rf_pretrained_destroy(&p);
+    scratch_remove(d.path);
+}
+
 /* Frozen layers stay as they are, and others learn. */
 static void frozen_layers(rf_strategy *strategy)
 {
@@ -421,5 +474,6 @@ TEST_ON_ONE(own_architecture)
 TEST_ON_ONE(tables)
 TEST_ON_ONE(fine_tuning)
 TEST_ON_ONE(frozen_layers)
+TEST_ON_ONE(gguf_files)
 
 TESTS(opening, NULL, NULL)

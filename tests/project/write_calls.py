@@ -20,7 +20,7 @@ OBJECTS = {name: f"o->{name}" for name in (
     "per_replica", "comm",
     "checkpoint", "layer", "callback", "archive", "event_writer", "tokenizer", "text_lines")}
 ABSENT = {"trace", "model_builder", "coordinator", "remote_value", "inference", "event_reader",
-          "comm_request", "checkpoint_manager", "custom_op"}
+          "comm_request", "checkpoint_manager", "custom_op", "pretrained"}
 FUNCTIONS = {"rf_lambda_fn": "give_nothing", "rf_model_call_fn": "call_nothing",
              "rf_map_fn": "refuse_element"}
 # These take over the layer that all calls share; without one they are called.

@@ -10,7 +10,8 @@ from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Seque
 import numpy as np
 
 from .._arrays import array_in, array_out, as_dense, dtype as element_type, shape_in
-from .._lib import Handle, callback, check, create, ffi, lib, path_bytes, text
+from .._lib import (Handle, callback, check, create, enum, ffi, lib, params, path_bytes,
+                    text)
 from .._strategy import get_strategy, quantize_params
 from .._trace import Tensor, current, tensors as traced, trace_of
 from .._values import Value
@@ -26,7 +27,7 @@ from ._weights import Rules, WeightReport, WeightRule
 from .metrics import table_of
 
 __all__ = ["Input", "Model", "ModelLayer", "Pretrained", "Sequential", "WeightReport", "WeightRule",
-           "from_pretrained", "import_onnx", "load_model", "strategy_here"]
+           "from_pretrained", "import_onnx", "load_model", "save_gguf", "strategy_here"]
 
 Path = Union[str, "os.PathLike[str]"]
 
@@ -729,6 +730,29 @@ class Pretrained(_Loaded):
     def save_pretrained(self, directory: Path) -> None:
         """Writes a directory like the one that the model comes from, with its weights."""
         check(lib.rf_pretrained_save(self._directory.pointer, path_bytes(directory)))
+
+    def save_gguf(self, filepath: Path, type: str = "f16", name: Optional[str] = None,
+                  pre_tokenizer: Optional[str] = None) -> None:
+        """Writes the model with its tokenizer as a file for llama.cpp and Ollama. Matrices are
+        stored as "f32", "f16", "bf16" or "q8_0"."""
+        keep: List[Any] = []
+        settings = params("rf_pretrained_gguf_params", keep, type=enum("rf_gguf_type", type),
+                          name=name, pre_tokenizer=pre_tokenizer)
+        check(lib.rf_pretrained_save_gguf(self._directory.pointer, path_bytes(filepath), settings))
+
+
+def save_gguf(directory: Path, filepath: Path, type: str = "f16", name: Optional[str] = None,
+              pre_tokenizer: Optional[str] = None, base: Optional[Path] = None) -> None:
+    """Writes the model of a directory as a file for llama.cpp and Ollama; or, with the directory of
+    its ``base``, an adapter in PEFT's format."""
+    keep: List[Any] = []
+    settings = params("rf_pretrained_gguf_params", keep, type=enum("rf_gguf_type", type),
+                      name=name, pre_tokenizer=pre_tokenizer)
+    if base is None:
+        check(lib.rf_gguf_from_directory(path_bytes(directory), path_bytes(filepath), settings))
+    else:
+        check(lib.rf_gguf_from_adapter(path_bytes(directory), path_bytes(base),
+                                       path_bytes(filepath), settings))
 
 
 def from_pretrained(directory: Path, sequence_length: int = 0,
