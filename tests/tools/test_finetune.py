@@ -62,7 +62,8 @@ class FineTune(unittest.TestCase):
         self.assertLess(losses[2], 0.1)
         self.assertRegex(said, r"Snow is white\.\n"
                                r"\(\d+ tokens read, \d+ written, [\d.]+ tokens/s\)")
-        self.assertRegex(self.find("generate tuned --prompt"), r"(?s)Grass is green\.\n.*A rose is red\.\n")
+        self.assertRegex(self.find("generate tuned --prompt"),
+                         r"(?s)Grass is green\.\n.*A rose is red\.\n")
 
     def test_two(self):
         """Two devices, and two workers, learn it as well; a directory has the original's files."""
