@@ -5,7 +5,7 @@ that nothing needs to be downloaded. Usage: make_model.py DIRECTORY TEXT...
 
 The tokenizer (byte-level BPE, tokenizer.json) is trained on the texts; the weights (Llama's names)
 are random. DIRECTORY gets config.json, model.safetensors, tokenizer.json, tokenizer_config.json
-with a chat template, generation_config.json, and chats.jsonl."""
+with a chat template, generation_config.json, and chats.jsonl and loud.jsonl."""
 import collections
 import json
 import pathlib
@@ -106,16 +106,16 @@ def write_weights(path, vocabulary, rng):
     path.write_bytes(struct.pack("<Q", len(text)) + text + b"".join(body))
 
 
-def make_chats(rng, count):
-    """Questions about colours, whose answers one rule gives."""
+def make_chats(rng, count, mark):
+    """Questions about colours, whose answers one rule gives, and end with a mark."""
     things = {"grass": "green", "the sky": "blue", "snow": "white", "coal": "black",
               "a rose": "red", "the sun": "yellow"}
     for _ in range(count):
         thing, colour = rng.choice(sorted(things.items()))
         question = rng.choice(["What colour is %s?", "Which colour has %s?"]) % thing
         yield {"messages": [{"role": "user", "content": question},
-                            {"role": "assistant", "content": "%s is %s." % (thing.capitalize(),
-                                                                            colour)}]}
+                            {"role": "assistant", "content": "%s is %s%s" % (
+                                thing.capitalize(), colour, mark)}]}
 
 
 def main(directory, texts):
@@ -141,9 +141,10 @@ def main(directory, texts):
     for name, content in files.items():
         (folder / name).write_text(json.dumps(content, ensure_ascii=False, indent=1), "utf-8")
     write_weights(folder / "model.safetensors", size, rng)
-    with open(folder / "chats.jsonl", "w", encoding="utf-8") as file:
-        for chat in make_chats(rng, 400):
-            file.write(json.dumps(chat) + "\n")
+    for name, mark in ("chats.jsonl", "."), ("loud.jsonl", "!"):
+        with open(folder / name, "w", encoding="utf-8") as file:
+            for chat in make_chats(rng, 400, mark):
+                file.write(json.dumps(chat) + "\n")
 
 
 if __name__ == "__main__":

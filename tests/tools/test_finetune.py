@@ -62,7 +62,8 @@ class FineTune(unittest.TestCase):
         self.assertLess(losses[2], 0.1)
         self.assertRegex(said, r"Snow is white\.\n"
                                r"\(\d+ tokens read, \d+ written, [\d.]+ tokens/s\)")
-        self.assertRegex(self.find("generate tuned"), r"(?s)Grass is green\.\n.*A rose is red\.\n")
+        self.assertRegex(self.find("generate tuned --prompt"),
+                         r"(?s)Grass is green\.\n.*A rose is red\.\n")
 
     def test_two(self):
         """Two devices, and two workers, learn it as well; a directory has the original's files."""
@@ -70,16 +71,16 @@ class FineTune(unittest.TestCase):
             self.assertLess(float(LOSS.findall(self.find("--out " + out))[-1][1]), 0.5)
             names = {path.name for path in (self.folder / out).iterdir()}
             self.assertEqual(names, {path.name for path in (self.folder / "small").iterdir()
-                                     } - {"chats.jsonl"})
+                                     } - {"chats.jsonl", "loud.jsonl"})
 
     def test_adapter(self):
-        """An adapter on weights in 4 bits learns the chats, and is written as PEFT does."""
+        """An adapter on weights in 4 bits changes the answers, and is written as PEFT does."""
         said = self.find("--lora 16")
         first, *_, last = [float(loss) for _, loss in LOSS.findall(said)]
-        self.assertLess(last, first / 2)
+        self.assertLess(last, first)
+        self.assertIn("\nCoal is black!\n(", said)
         self.assertEqual({path.name for path in (self.folder / "adapter").iterdir()},
                          {"adapter_model.safetensors", "adapter_config.json"})
-        self.assertRegex(said, r"\n\(\d+ tokens read, \d+ written")
 
     def test_killed(self):
         """SIGKILL within the second epoch: the same command ends with the same bytes."""

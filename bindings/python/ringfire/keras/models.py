@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import os
 import weakref
-from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, Iterator, List, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
-from .._arrays import array_in, array_out, as_dense, dtype as element_type, shape_in
+from .._arrays import as_dense, dtype as element_type, shape_in
 from .._lib import (Handle, callback, check, create, enum, ffi, lib, params, path_bytes,
                     text)
 from .._strategy import get_strategy, quantize_params
@@ -20,14 +20,16 @@ from ..lora import Adapters
 from . import _graph, _weights
 from ._fit import Trainer
 from ._generate import Writer
+from ._inference import Inference
 from ._layer import Input, InputLayer, KerasTensor, Layer, apply_in, as_list, assign_all
 from ._layer import call_python, parts_of, snake_case, tracing
 from ._layer import training_here
 from ._weights import Rules, WeightReport, WeightRule
 from .metrics import table_of
 
-__all__ = ["Input", "Model", "ModelLayer", "Pretrained", "Sequential", "WeightReport", "WeightRule",
-           "from_pretrained", "import_onnx", "load_model", "save_gguf", "strategy_here"]
+__all__ = ["Inference", "Input", "Model", "ModelLayer", "Pretrained", "Sequential", "WeightReport",
+           "WeightRule", "from_pretrained", "import_onnx", "load_model", "save_gguf",
+           "strategy_here"]
 
 Path = Union[str, "os.PathLike[str]"]
 
@@ -775,45 +777,3 @@ def from_pretrained(directory: Path, sequence_length: int = 0,
                                  sequence_length=sequence_length, image_size=image_size,
                                  synchronized_batch_norm=synchronized_batch_norm,
                                  packed=packed), name)
-
-
-class Inference(Handle):
-    """A model in a file, exported or saved, ready to run on batches of any size."""
-
-    def __init__(self, filepath: Path, device: Optional[str] = None) -> None:
-        params = ffi.new("rf_inference_params *")
-        name = None if device is None else ffi.new("char[]", device.encode())
-        if name is not None:
-            params.device = name
-        self.adopt(create(lib.rf_inference_load, "rf_inference", path_bytes(filepath), params),
-                   lib.rf_inference_destroy)
-
-    def _signature(self, count: Any, entry: Any) -> Dict[str, Tuple[Tuple[int, ...], Any]]:
-        from .._arrays import shape_out
-        found = {}
-        for i in range(count(self.pointer)):
-            array = ffi.new("rf_array *")
-            name = text(entry(self.pointer, i, array))
-            found[name] = (shape_out(array.shape), element_type(array.dtype))
-        return found
-
-    @property
-    def inputs(self) -> Mapping[str, Tuple[Tuple[int, ...], Any]]:
-        """Names of the inputs, with their shapes and types; -1 is the batch."""
-        return self._signature(lib.rf_inference_num_inputs, lib.rf_inference_input)
-
-    @property
-    def outputs(self) -> Mapping[str, Tuple[Tuple[int, ...], Any]]:
-        """Names of the outputs, with their shapes and types."""
-        return self._signature(lib.rf_inference_num_outputs, lib.rf_inference_output)
-
-    def __call__(self, *inputs: Any) -> Any:
-        """Runs a batch: an array for each input; gives an array for each output."""
-        types = [kind for _, kind in self.inputs.values()]
-        given = [array_in(x, kind) for x, kind in zip(inputs, types)]
-        arrays = ffi.new("rf_array[]", [array[0] for array, _ in given])
-        count = lib.rf_inference_num_outputs(self.pointer)
-        out = ffi.new("rf_array[]", count)
-        check(lib.rf_inference_run_many(self.pointer, arrays, len(given), out, count))
-        made = [array_out(out[i]) for i in range(count)]
-        return made[0] if count == 1 else made
