@@ -37,7 +37,7 @@ static rf_result append_dispatches(rf_kernel_plan *plan, const rf_kernel_plan *m
             const rf_plan_tensor at = b->kind == RF_BIND_INPUT ? in[b->index] : out[b->index];
             b->kind = at.kind;
             b->index = at.index;
-            if (at.kind != RF_BIND_WORKSPACE) continue;
+            if (at.kind != RF_BIND_WORKSPACE && at.size == 0) continue;
             if (b->size == 0) b->size = at.size - b->offset;
             b->offset += at.offset;
         }

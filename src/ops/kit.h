@@ -287,7 +287,7 @@ bool rf_words_narrow(const rf_op_call *call, const rf_device_caps *caps, const v
 typedef struct rf_plan_tensor {
     rf_bind_kind kind; /* an input, an output or the workspace */
     uint32_t index;
-    uint64_t offset, size; /* in the workspace */
+    uint64_t offset, size; /* in the workspace; of an input or output, size 0: all of it */
 } rf_plan_tensor;
 /* For rf_op.finish: appends the best plan for `call`, a call of another op whose inputs and outputs are
  * these tensors of the plan's own. */

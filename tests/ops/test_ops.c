@@ -291,6 +291,10 @@ static bool cuts_up(const rf_op *op)
 static bool split_range(const case_run *run, rf_device_caps *caps)
 {
     const bool fast = cuts_up(run->op) && has_fast_kernel(run, caps);
+    if (run->c->range > 0) {
+        caps->max_storage_range = run->c->range;
+        return true;
+    }
     if (!limit_range(&run->start.call, caps)) return false;
     if (!fast) return true;
     uint64_t largest = 0;

@@ -33,6 +33,7 @@ typedef struct rf_op_case {
     /* A recurrent op's products of a step, as a case of matmul: the benchmark has their rate beside the op's. */
     const struct rf_op_case *products;
     bool large;      /* left out of the quick test run */
+    uint32_t range;  /* bytes that a descriptor spans with --split; 0: a part of the largest tensor */
     bool unattended; /* numbers meet weights of 0, and whether NaN among them shows is up to the kernel */
     bool by_sign;    /* results depend on the sign of a sum, which a denormal decides where the device has denormals */
     bool saturates;  /* numbers do not fit the result's type, which other programs need not clamp */

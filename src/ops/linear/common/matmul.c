@@ -263,7 +263,10 @@ rf_result rf_emit_wide_matmul(rf_graph *g, rf_value a, rf_value b, bool transpos
     return emit_product(g, a, b, &attr, out);
 }
 
-static const rf_kernel kernels[] = { { "naive", rf_matmul_naive_score, rf_matmul_naive_plan, .last_resort = true } };
+static const rf_kernel kernels[] = {
+    { "naive", rf_matmul_naive_score, rf_matmul_naive_plan, .last_resort = true },
+    { "parts", rf_matmul_parts_score, rf_matmul_parts_plan, .cuts_up = true },
+};
 static const rf_kernel_list common = RF_KERNEL_LIST(kernels);
 
 static const rf_attr_field fields[] = {

@@ -26,5 +26,8 @@ void rf_matmul_batch_offset(const rf_matmul_geometry *g, int64_t z, int64_t *a, 
 /* matmul_naive.c */
 rf_score_fn rf_matmul_naive_score;
 rf_plan_fn rf_matmul_naive_plan;
+/* matmul_parts.c */
+rf_score_fn rf_matmul_parts_score;
+rf_plan_fn rf_matmul_parts_plan;
 
 #endif
