@@ -561,18 +561,17 @@ static void change_file(const char *name, rf_shape shape, const char *renamed)
     rf_array_set set;
     static float zeros[64];
     OK(rf_safetensors_read(in_folder("adapter/adapter_model.safetensors"), &set));
-    uint32_t kept = 0;
-    for (uint32_t i = 0; i < set.count; i++) {
-        rf_named_array *tensor = &set.items[i];
-        if (strcmp(tensor->name, name) != 0) continue;
-        kept++;
-        if (renamed) tensor->name = renamed;
-        if (!renamed) tensor->array = (rf_array){ RF_F32, shape, zeros };
-    }
-    assert_int_equal(kept, 1);
+    rf_named_array *tensor = NULL;
+    for (uint32_t i = 0; i < set.count; i++)
+        if (strcmp(set.items[i].name, name) == 0) tensor = &set.items[i];
+    assert_non_null(tensor);
+    const rf_named_array own = *tensor;
+    if (renamed) tensor->name = renamed;
+    if (!renamed) tensor->array = (rf_array){ RF_F32, shape, zeros };
     OK(rf_make_directories(in_folder("other"), 0777));
     OK(rf_safetensors_write(in_folder("other/adapter_model.safetensors"), set.items, set.count));
-    /* The set is abandoned: it holds what is not its own. */
+    *tensor = own;
+    rf_array_set_free(&set);
 }
 
 #define HEAD_A "base_model.model.head.lora_A.weight"
