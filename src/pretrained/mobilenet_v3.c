@@ -88,6 +88,13 @@ static int32_t round_channels(double channels)
     return (double)least < 0.9 * channels ? least + 8 : least;
 }
 
+/* A part of the channels, rounded down, times the width. */
+static int32_t widen_channels(double width, int32_t channels, int32_t divide)
+{
+    const int32_t part = channels / divide;
+    return round_channels(width * part);
+}
+
 /* The variant with the widths that the configuration asks for. */
 static variant read_variant(const rf_blocks *b, const variant *of)
 {
@@ -100,11 +107,11 @@ static variant read_variant(const rf_blocks *b, const variant *of)
     }
     for (int32_t i = 0; i < v.count; i++) {
         block *k = &v.blocks[i];
-        k->in = round_channels(width * (k->in / (i > v.tail ? divide : 1)));
-        k->inner = round_channels(width * (k->inner / (i > v.tail ? divide : 1)));
-        k->out = round_channels(width * (k->out / (i >= v.tail ? divide : 1)));
+        k->in = widen_channels(width, k->in, i > v.tail ? divide : 1);
+        k->inner = widen_channels(width, k->inner, i > v.tail ? divide : 1);
+        k->out = widen_channels(width, k->out, i >= v.tail ? divide : 1);
     }
-    v.last = round_channels(width * (v.last / divide));
+    v.last = widen_channels(width, v.last, divide);
     return v;
 }
 
@@ -129,7 +136,7 @@ static rf_symbol add_unit(const rf_blocks *b, rf_symbol x, int32_t filters, int3
 static rf_symbol add_weighing(const rf_blocks *b, rf_symbol x, int32_t channels)
 {
     rf_symbol y = rf_vision_mean(b, x);
-    y = rf_block_dense(b, y, round_channels(channels / 4), RF_ACTIVATION_RELU, RF_WITH_BIAS, "fc1");
+    y = rf_block_dense(b, y, widen_channels(1.0, channels, 4), RF_ACTIVATION_RELU, RF_WITH_BIAS, "fc1");
     y = rf_block_dense(b, y, channels, RF_ACTIVATION_HARD_SIGMOID, RF_WITH_BIAS, "fc2");
     return rf_vision_weigh(b, x, y, channels);
 }

@@ -207,8 +207,8 @@ static rf_result encode_text(const rf_chat_template *t, const char *text, size_t
 rf_result rf_chat_template_encode(const rf_chat_template *chat_template, const rf_chat *chat,
                                   const rf_chat_apply_params *params, rf_array *out)
 {
-    char *text;
-    size_t size;
+    char *text = NULL;
+    size_t size = 0;
     RF_REQUIRE(out, "rf_chat_template_encode: out is NULL");
     *out = (rf_array){ 0 };
     RF_REQUIRE(chat_template, "rf_chat_template_encode: chat_template is NULL");

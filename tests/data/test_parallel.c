@@ -273,12 +273,12 @@ static uint32_t threads_now(void)
     return list.count;
 }
 
-/* A thread that was joined may be seen a moment longer, under qemu. */
+/* A thread that was joined may be seen a moment longer, under qemu and ThreadSanitizer; also when `count` was taken. */
 static void expect_threads(uint32_t count)
 {
     const double end = seconds_now() + 0.1 * (slowness() - 1);
-    while (threads_now() != count && seconds_now() < end) sched_yield();
-    assert_int_equal(threads_now(), count);
+    while (threads_now() > count && seconds_now() < end) sched_yield();
+    assert_true(threads_now() <= count);
 }
 
 /* In the middle, before the first element, behind the last one, and where elements have failed. */

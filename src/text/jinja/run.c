@@ -504,7 +504,7 @@ static rf_result run_generation(machine *m, const rf_jinja_node *node, flow *how
 
 static rf_result run_statement(machine *m, const rf_jinja_node *node, flow *how)
 {
-    rf_jinja_value value;
+    rf_jinja_value value = { 0 };
     switch (node->kind) {
     case RF_JINJA_TEXT: return rf_jinja_write(m->run, &node->value, m->run->out);
     case RF_JINJA_PRINT: RF_TRY(evaluate_node(m, node->a, &value)); return rf_jinja_write(m->run, &value, m->run->out);

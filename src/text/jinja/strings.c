@@ -38,7 +38,7 @@ static rf_result put_number(writer *w, double number)
         rf_number_print(text, sizeof(text), "%.*e", digits - 1, number);
     } else {
         rf_number_print(text, sizeof(text), "%.*f", digits - 1 > exponent ? digits - 1 - exponent : 0, number);
-        if (!strchr(text, '.')) strcat(text, ".0");
+        if (!strchr(text, '.')) memcpy(text + strlen(text), ".0", sizeof(".0"));
     }
     return put_text(w, text);
 }

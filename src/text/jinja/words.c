@@ -104,7 +104,7 @@ static rf_result next_outside(rf_jinja_words *w, rf_jinja_word *out)
         if (w->text[tag + 1] != '#') break;
         RF_TRY(skip_comment(w));
     }
-    w->inside = w->text[w->at + 1];
+    w->inside = (unsigned char)w->text[w->at + 1];
     w->nested = 0;
     out->type = w->inside == '%' ? RF_JINJA_WORD_TAG : RF_JINJA_WORD_PRINT;
     w->at += 2;
@@ -232,7 +232,7 @@ static rf_result take_operator(rf_jinja_words *w, rf_jinja_word *out)
         }
     if (c == '\0' || !strchr("+-*/%~<>=.:|,()[]{}", c) || at_text(w, "**"))
         return RF_FAIL(RF_ERROR_UNSUPPORTED, "line %u: '%c' is not known here", w->line, c > 32 && c < 127 ? c : '?');
-    out->op = c;
+    out->op = (unsigned char)c;
     w->at++;
     if (strchr("([{", c)) w->nested++;
     if (strchr(")]}", c) && w->nested > 0) w->nested--;

@@ -142,7 +142,7 @@ static rf_result decode_all(const settings *s, int64_t paths, bool with_paths, d
 rf_result rf_ctc_greedy_decode(const rf_array *predictions, const rf_ctc_decode_params *params, rf_array *labels,
                                rf_array *scores)
 {
-    settings s;
+    settings s = { 0 };
     RF_TRY(read_settings("rf_ctc_greedy_decode", predictions, params, labels, &s));
     return decode_all(&s, 1, false, decode_greedily, labels, scores);
 }
@@ -337,7 +337,7 @@ static rf_result decode_by_beams(const settings *s, int64_t example, double *log
 rf_result rf_ctc_beam_search_decode(const rf_array *predictions, const rf_ctc_decode_params *params, rf_array *labels,
                                     rf_array *scores)
 {
-    settings s;
+    settings s = { 0 };
     RF_TRY(read_settings("rf_ctc_beam_search_decode", predictions, params, labels, &s));
     return decode_all(&s, s.p.num_paths, true, decode_by_beams, labels, scores);
 }
