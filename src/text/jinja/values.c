@@ -53,7 +53,7 @@ rf_result rf_jinja_alloc_failure(void)
 {
     rf_error_record record;
     rf_error_save(&record);
-    return record.info.result;
+    return record.info.result < 0 ? record.info.result : RF_ERROR_OUT_OF_HOST_MEMORY;
 }
 
 /* ---- texts, lists, dicts ---- */
