@@ -208,6 +208,5 @@ rf_result rf_dataset_from_chats(const rf_chats_params *params, rf_dataset **out)
                                    .dtype = { RF_I32, RF_I32 },
                                    .shape = { RF_SHAPE(most), RF_SHAPE(most) } };
     const rf_jsonl_files files = { params->paths, params->num_paths, params->max_bytes };
-    return rf_jsonl_dataset(&format, plan, &spec, &files, rf_hash64((uint64_t)(made.end + 1), made.render != NULL),
-                            out);
+    return rf_jsonl_dataset(&format, plan, &spec, &files, rf_hash64((uint64_t)made.end + 1, made.render != NULL), out);
 }

@@ -135,7 +135,7 @@ static rf_tensor resize_axis(rf_trace *t, rf_tensor x, int32_t axis, const resiz
     const int taps = num_taps(a->params->method);
     int32_t *at = RF_NEW_ARRAY(int32_t, (size_t)(a->to * taps));
     float *weight = RF_NEW_ARRAY(float, (size_t)(a->to * taps));
-    rf_tensor y = RF_NO_TENSOR;
+    rf_tensor y;
     bool same = a->from == a->to;
     for (int64_t i = 0; at && weight && i < a->to; i++) {
         int64_t pixel[MAX_TAPS];

@@ -100,7 +100,7 @@ rf_result rf_lora_activate(rf_lora_set *set, rf_lora_adapter *adapter)
 rf_result rf_lora_set_active(rf_model *model, const char *name)
 {
     static const char function[] = "rf_lora_set_active";
-    rf_lora_set *set;
+    rf_lora_set *set = NULL;
     rf_lora_adapter *adapter = NULL;
     RF_TRY(rf_lora_set_of(model, function, &set));
     if (name) RF_TRY(rf_lora_find(model, name, function, &adapter));

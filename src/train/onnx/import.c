@@ -317,7 +317,7 @@ static char *port_name(rf_import *im, const char *name, char *const *before, uin
     const size_t room = strlen(name) + 16;
     char *copy = rf_import_alloc(im, room);
     if (!copy) return NULL;
-    strcpy(copy, *name ? name : "tensor");
+    snprintf(copy, room, "%s", *name ? name : "tensor");
     for (char *c = copy; *c; c++)
         if (!((*c >= 'a' && *c <= 'z') || (*c >= 'A' && *c <= 'Z') || (*c >= '0' && *c <= '9'))) *c = '_';
     for (uint32_t i = 0, n = 2; i < count; i++) {

@@ -128,7 +128,7 @@ static int32_t special_rank(const lowering *l, uint32_t output)
     }
     if (strcmp(op, "MatMul") == 0) {
         const int32_t a = rank_in(l, 0), b = rank_in(l, 1);
-        return a == 1 || b == 1 ? a + b - 2 - (a > 1 || b > 1 ? 0 : 0) : a > b ? a : b;
+        return a == 1 || b == 1 ? a + b - 2 : a > b ? a : b;
     }
     return output == 0 ? 4 : 3; /* recurrent layers */
 }
@@ -294,7 +294,7 @@ static const char *variable_name(lowering *l, const char *initializer)
         if ((*c == '/' || *c == '.') && c[1]) at = c + 1;
     char *name = rf_import_alloc(l->im, strlen(at) + 4);
     if (!name) return NULL;
-    strcpy(name, at);
+    memcpy(name, at, strlen(at) + 1);
     for (char *c = name; *c; c++)
         if (*c == '/') *c = '_';
     for (uint32_t i = 0, n = 2; i < l->num_weights; i++) {

@@ -84,7 +84,7 @@ static rf_tensor product_of(rf_import_call *c, rf_tensor x, const int32_t *axes,
     static const int64_t last = -1, end = INT64_MAX;
     for (uint32_t i = 0; i < count; i++) {
         const int32_t rank = rf_tensor_shape(c->t, x).rank;
-        int64_t begin[RF_MAX_RANK] = { 0 }, to[RF_MAX_RANK];
+        int64_t begin[RF_MAX_RANK] = { 0 }, to[RF_MAX_RANK] = { 0 };
         for (int32_t d = 0; d < rank; d++) to[d] = end;
         begin[rank - 1] = last;
         const rf_tensor rows = rf_cumprod(c->t, rf_import_swap_last(c, x, axes[i]), RF_SCAN_INCLUSIVE);
