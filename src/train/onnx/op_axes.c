@@ -123,7 +123,7 @@ static rf_tensor reduce_axes(rf_import_call *c, rf_tensor x, const int32_t *axes
 
 static void reduce_trace(rf_import_call *c)
 {
-    int32_t axes[RF_MAX_RANK];
+    int32_t axes[RF_MAX_RANK] = { 0 };
     const rf_tensor x = X;
     const uint32_t count = rf_import_axes(c, 1, rf_tensor_shape(c->t, x).rank, axes);
     if (count == 0 && rf_import_int(c, "noop_with_empty_axes", 0)) {
@@ -452,7 +452,7 @@ static void squeeze_trace(rf_import_call *c)
 {
     rf_tensor x = rf_import_tensor_of(c, 0);
     const rf_shape shape = rf_tensor_shape(c->t, x);
-    int32_t axes[RF_MAX_RANK];
+    int32_t axes[RF_MAX_RANK] = { 0 };
     bool gone[RF_MAX_RANK] = { 0 };
     const uint32_t count = rf_import_axes(c, 1, shape.rank, axes);
     for (uint32_t i = 0; i < count; i++)
