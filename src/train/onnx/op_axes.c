@@ -84,7 +84,7 @@ static rf_tensor product_of(rf_import_call *c, rf_tensor x, const int32_t *axes,
     static const int64_t last = -1, end = INT64_MAX;
     for (uint32_t i = 0; i < count; i++) {
         const int32_t rank = rf_tensor_shape(c->t, x).rank;
-        int64_t begin[RF_MAX_RANK] = { 0 }, to[RF_MAX_RANK] = { 0 };
+        int64_t begin[RF_MAX_RANK] = { 0 }, to[RF_MAX_RANK];
         for (int32_t d = 0; d < rank; d++) to[d] = end;
         begin[rank - 1] = last;
         const rf_tensor rows = rf_cumprod(c->t, rf_import_swap_last(c, x, axes[i]), RF_SCAN_INCLUSIVE);
@@ -113,7 +113,7 @@ static rf_tensor reduce_axes(rf_import_call *c, rf_tensor x, const int32_t *axes
     if (strcmp(kind, "L2") == 0) return rf_sqrt(t, rf_reduce_sum(t, rf_square(t, x), axes, count, dims));
     if (strcmp(kind, "SumSquare") == 0) return rf_reduce_sum(t, rf_square(t, x), axes, count, dims);
     if (strcmp(kind, "LogSum") == 0) return rf_log(t, rf_reduce_sum(t, x, axes, count, dims));
-    int32_t all[RF_MAX_RANK];
+    int32_t all[RF_MAX_RANK] = { 0 };
     for (int32_t d = 0; count == 0 && d < rf_tensor_shape(t, x).rank; d++) all[d] = d;
     const uint32_t number = count ? count : (uint32_t)rf_tensor_shape(t, x).rank;
     const rf_tensor kept =
@@ -123,7 +123,7 @@ static rf_tensor reduce_axes(rf_import_call *c, rf_tensor x, const int32_t *axes
 
 static void reduce_trace(rf_import_call *c)
 {
-    int32_t axes[RF_MAX_RANK] = { 0 };
+    int32_t axes[RF_MAX_RANK];
     const rf_tensor x = X;
     const uint32_t count = rf_import_axes(c, 1, rf_tensor_shape(c->t, x).rank, axes);
     if (count == 0 && rf_import_int(c, "noop_with_empty_axes", 0)) {
@@ -452,7 +452,7 @@ static void squeeze_trace(rf_import_call *c)
 {
     rf_tensor x = rf_import_tensor_of(c, 0);
     const rf_shape shape = rf_tensor_shape(c->t, x);
-    int32_t axes[RF_MAX_RANK] = { 0 };
+    int32_t axes[RF_MAX_RANK];
     bool gone[RF_MAX_RANK] = { 0 };
     const uint32_t count = rf_import_axes(c, 1, shape.rank, axes);
     for (uint32_t i = 0; i < count; i++)
