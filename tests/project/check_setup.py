@@ -3,6 +3,7 @@
 and an os-release of the test's own.
 
 Usage: check_setup.py SOURCE_ROOT"""
+import ast
 import os
 import pathlib
 import re
@@ -138,6 +139,21 @@ class Setup(unittest.TestCase):
             needs = {row.split()[column] for row in table.splitlines()
                      if row.startswith("demo module:")}
             self.assertEqual(needs - has, set(), name)
+
+    def test_modules_of_tests_are_installed(self):
+        """What tests import beside Python's own modules and the tree's has a row, or comes with
+        one that has."""
+        table = (ROOT / "dev").read_text().split("cat <<'TXT'")[2].split("\nTXT\n")[0]
+        known = {"ringfire", "nbformat", *re.findall(r"^test python:(\w+)", table, re.M)}
+        known |= set(sys.stdlib_module_names)
+        for folder in ("bindings", "examples", "include", "shaders", "src", "tests"):
+            known |= {path.stem for path in (ROOT / folder).glob("**/*.py")}
+        for path in (ROOT / "tests").glob("**/*.py"):
+            for node in ast.walk(ast.parse(path.read_text())):
+                names = [n.name for n in node.names] if isinstance(node, ast.Import) else [
+                    node.module] if isinstance(node, ast.ImportFrom) and not node.level else []
+                for name in names:
+                    self.assertIn(name.split(".")[0], known, path)
 
     def test_users(self):
         self.user(1000)

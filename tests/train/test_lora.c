@@ -139,7 +139,7 @@ TEST(patterns_name_modules)
 {
     assert_true(rf_lora_pattern_matches("q_proj", "model.layers.0.self_attn.q_proj"));
     assert_true(rf_lora_pattern_matches("self_attn.q_proj", "model.layers.0.self_attn.q_proj"));
-    assert_true(rf_lora_pattern_matches("self_attn/*", "model.layers.0.self_attn.q_proj"));
+    assert_true(rf_lora_pattern_matches("self_attn.*", "model.layers.0.self_attn.q_proj"));
     assert_true(rf_lora_pattern_matches("layers.*.q_proj", "model.layers.0.self_attn.q_proj"));
     assert_true(rf_lora_pattern_matches("*", "head"));
     assert_false(rf_lora_pattern_matches("proj", "model.layers.0.self_attn.q_proj"));
@@ -187,6 +187,10 @@ TEST(short_names_stand_for_modules)
     assert_string_equal(names[0], "q");
     assert_int_equal(rf_lora_target_names(&modules, one, names), 1);
     assert_string_equal(names[0], "b.q");
+    static const char *const targets[] = { "b/q" };
+    bool chosen[3];
+    OK(rf_lora_choose(&modules, targets, 1, chosen));
+    assert_memory_equal(chosen, one, sizeof(one));
 }
 
 /* ---- training ---- */

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/glob.h"
 #include "base/memory.h"
 
 /* ---- rules ---- */
@@ -39,34 +40,17 @@ rf_result rf_quantize_rules_set(rf_quantize_rules *rules, const rf_quantize_para
     return RF_OK;
 }
 
-/* "*" in a pattern stands for any characters. The latest one takes more of them where what follows does not match. */
-static bool pattern_matches(const char *pattern, const char *name)
+static bool name_matches(const char *pattern, const char *name)
 {
-    const char *star = NULL, *again = NULL;
-    while (*name) {
-        if (*pattern == '*') {
-            star = pattern++;
-            again = name;
-        } else if (*pattern == *name) {
-            pattern++;
-            name++;
-        } else if (star) {
-            pattern = star + 1;
-            name = ++again;
-        } else {
-            return false;
-        }
-    }
-    while (*pattern == '*') pattern++;
-    return *pattern == '\0';
+    return rf_glob_matches(pattern, strlen(pattern), name);
 }
 
 rf_quantization rf_quantize_rules_find(const rf_quantize_rules *rules, const char *name, bool table)
 {
     if (rules->num_names == 0)
-        return table || pattern_matches("*lm_head/kernel", name) ? RF_QUANTIZATION_NONE : rules->kind;
+        return table || name_matches("*lm_head/kernel", name) ? RF_QUANTIZATION_NONE : rules->kind;
     for (uint32_t i = 0; i < rules->num_names; i++)
-        if (pattern_matches(rules->names[i], name)) return rules->kind;
+        if (name_matches(rules->names[i], name)) return rules->kind;
     return RF_QUANTIZATION_NONE;
 }
 

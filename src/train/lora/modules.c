@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/glob.h"
 
 rf_product_site *rf_lora_site(const rf_lora_part *part)
 {
@@ -32,37 +33,20 @@ uint64_t rf_lora_out(const rf_lora_module *module)
 
 /* ---- names ---- */
 
-/* The characters of `pattern` are all of `name`. */
-static bool matches_whole(const char *pattern, const char *name)
-{
-    const char *star = NULL, *again = name;
-    while (*name) {
-        const char wanted = *pattern == '/' ? '.' : *pattern;
-        if (*pattern == '*') {
-            star = ++pattern;
-            again = name;
-        } else if (wanted == *name) {
-            pattern++;
-            name++;
-        } else if (star) {
-            pattern = star;
-            name = ++again;
-        } else {
-            return false;
-        }
-    }
-    while (*pattern == '*') pattern++;
-    return *pattern == '\0';
-}
-
 bool rf_lora_pattern_matches(const char *pattern, const char *name)
 {
-    while (!matches_whole(pattern, name)) {
+    while (!rf_glob_matches(pattern, strlen(pattern), name)) {
         const char *dot = strchr(name, '.');
         if (!dot) return false;
         name = dot + 1;
     }
     return true;
+}
+
+static void use_dots(char *name)
+{
+    for (char *c = name; *c; c++)
+        if (*c == '/') *c = '.';
 }
 
 /* "block/attention/query/kernel" -> "block.attention.query". */
@@ -75,8 +59,7 @@ static char *plain_name(const char *variable)
         const size_t length = strlen(name), end = strlen(usual[i]);
         if (length > end && strcmp(name + length - end, usual[i]) == 0) name[length - end] = '\0';
     }
-    for (char *c = name; *c; c++)
-        if (*c == '/') *c = '.';
+    use_dots(name);
     return name;
 }
 
@@ -208,19 +191,31 @@ static void choose_dense(const rf_lora_modules *modules, bool *chosen)
         chosen[i] = rf_lora_kind(&modules->items[i]) == RF_PRODUCT_DENSE && !modules->items[i].head;
 }
 
+/* Chooses the modules that a target names. */
+static rf_result choose_named(const rf_lora_modules *modules, const char *target, bool *chosen, bool *found)
+{
+    char *pattern = rf_strdup(target);
+    if (!pattern) return RF_ERROR_OUT_OF_HOST_MEMORY;
+    use_dots(pattern);
+    *found = false;
+    for (uint32_t i = 0; i < modules->count; i++) {
+        const bool matches = rf_lora_pattern_matches(pattern, modules->items[i].name);
+        chosen[i] = chosen[i] || matches;
+        *found = *found || matches;
+    }
+    rf_free(pattern);
+    return RF_OK;
+}
+
 rf_result rf_lora_choose(const rf_lora_modules *modules, const char *const *targets, uint32_t num_targets, bool *chosen)
 {
     bool any = false;
     for (uint32_t i = 0; i < modules->count; i++) chosen[i] = false;
     if (num_targets == 0) choose_dense(modules, chosen);
     for (uint32_t k = 0; k < num_targets; k++) {
-        bool found = false;
+        bool found;
         RF_REQUIRE(targets[k] && *targets[k], "targets[%u] is empty", k);
-        for (uint32_t i = 0; i < modules->count; i++) {
-            const bool matches = rf_lora_pattern_matches(targets[k], modules->items[i].name);
-            chosen[i] = chosen[i] || matches;
-            found = found || matches;
-        }
+        RF_TRY(choose_named(modules, targets[k], chosen, &found));
         RF_REQUIRE(found, "targets[%u], '%s', names none of the model's %u modules, e.g. '%s'", k, targets[k],
                    modules->count, modules->count > 0 ? modules->items[modules->count - 1].name : "");
     }

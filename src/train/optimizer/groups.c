@@ -4,40 +4,17 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/glob.h"
 #include "base/memory.h"
 #include "base/params.h"
 #include "trace/trace.h"
 #include "train/optimizer/optimizer.h"
 
-/* `*` is any text, `?` one character. Where a later part fails, the latest star takes one character more: earlier ones
- * need not be tried again. */
-static bool glob_matches(const char *pattern, size_t length, const char *text)
-{
-    size_t p = 0, star = SIZE_MAX;
-    const char *after_star = NULL;
-    while (*text) {
-        if (p < length && pattern[p] == '*') {
-            star = p++;
-            after_star = text;
-        } else if (p < length && (pattern[p] == '?' || pattern[p] == *text)) {
-            p++;
-            text++;
-        } else if (star != SIZE_MAX) {
-            p = star + 1;
-            text = ++after_star;
-        } else {
-            return false;
-        }
-    }
-    while (p < length && pattern[p] == '*') p++;
-    return p == length;
-}
-
 bool rf_parameter_group_matches(const rf_parameter_group *group, const char *name)
 {
     for (const char *pattern = group->names;;) {
         const size_t length = strcspn(pattern, ",");
-        if (glob_matches(pattern, length, name)) return true;
+        if (rf_glob_matches(pattern, length, name)) return true;
         if (pattern[length] == '\0') return false;
         pattern += length + 1;
     }
