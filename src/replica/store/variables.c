@@ -8,7 +8,7 @@
 #include "base/philox.h"
 #include "replica/internal.h"
 #include "replica/store/flat.h"
-#include "replica/store/initializer.h"
+#include "base/initializer.h"
 #include "replica/store/quantized.h"
 
 #define SMALLEST_STORE 16384    /* elements; small models never move */
