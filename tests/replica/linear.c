@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "base/philox.h"
+#include "step/step.h"
 
 void check_failure(rf_result got, rf_result want, const char *expression, const char *const *parts)
 {

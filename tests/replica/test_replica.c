@@ -4,6 +4,7 @@
 #include "../support/folder.h"
 #include "bench/measure/measure.h"
 #include "linear.h"
+#include "step/step.h"
 #include "tests/room.h"
 
 #include <math.h>

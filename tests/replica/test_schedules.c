@@ -11,8 +11,8 @@
 
 #include "../support/noise.h"
 #include "exec/internal.h"
-#include "replica/step/function.h"
 #include "replica/update/updater.h"
+#include "step/function.h"
 #include "tests/room.h"
 
 enum { SIDE = 32, CLASSES = 10, BATCH = 8, WEIGHTS = 4, RUNS = 12 };

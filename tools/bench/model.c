@@ -12,7 +12,7 @@
 #include "clock.h"
 #include "net.h"
 #include "options.h"
-#include "replica/strategy.h"
+#include "step/step.h"
 
 typedef struct model_options {
     const char *device, *json_path;

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "replica/step/signature.h"
+#include "step/signature.h"
 
 /* ---- the sad case ---- */
 
@@ -153,30 +153,4 @@ rf_result rf_strategy_report(rf_strategy *s, rf_step_intent *step, rf_result pre
         rf_strategy_fail(s, r);
     rf_arena_free(&m.room);
     return r;
-}
-
-rf_result rf_strategy_any(rf_strategy *s, bool mine, bool *any)
-{
-    *any = mine;
-    RF_TRY(rf_strategy_status(s));
-    if (s->members.world.size == 1) return RF_OK;
-    const uint8_t byte = mine;
-    uint8_t *all = RF_NEW_ARRAY(uint8_t, s->members.world.size);
-    if (!all) return rf_strategy_fail(s, RF_ERROR_OUT_OF_HOST_MEMORY);
-    const rf_result r = rf_world_gather(&s->members.world, "flag", &byte, all, 1);
-    for (uint32_t k = 0; r >= 0 && k < s->members.world.size; k++) *any |= all[k] != 0;
-    rf_free(all);
-    return r;
-}
-
-/* ---- public ---- */
-
-RF_API void rf_strategy_request_stop(rf_strategy *strategy)
-{
-    if (strategy) atomic_store(&strategy->health.stop_requested, true);
-}
-
-RF_API bool rf_strategy_stop_agreed(const rf_strategy *strategy)
-{
-    return strategy && strategy->health.stop_agreed;
 }

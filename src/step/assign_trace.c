@@ -2,9 +2,9 @@
 /* Values that a step assigns to variables that no optimizer updates, while it is traced. */
 #include "graph/batch_dims.h"
 #include "replica/internal.h"
-#include "replica/step/function.h"
-#include "replica/step/signature.h"
 #include "replica/store/variables.h"
+#include "step/function.h"
+#include "step/signature.h"
 
 static rf_assignment *assignment_find(const rf_trace *t, const rf_variable *variable)
 {

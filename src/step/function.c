@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "replica/step/function.h"
+#include "step/function.h"
 
 #include "base/params.h"
 #include "replica/internal.h"
-#include "replica/step/signature.h"
+#include "step/signature.h"
 
 static rf_result function_allocate(rf_function *f, const rf_function_params *params)
 {

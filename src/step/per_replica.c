@@ -4,7 +4,7 @@
 
 #include "base/half.h"
 #include "replica/agree.h"
-#include "replica/step/function.h"
+#include "step/function.h"
 
 /* ---- values ---- */
 

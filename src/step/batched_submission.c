@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "replica/step/batched_submission.h"
+#include "step/batched_submission.h"
 
 #include "base/platform.h"
 
