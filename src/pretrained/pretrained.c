@@ -7,6 +7,7 @@
 
 #include "base/params.h"
 #include "base/platform.h"
+#include "base/quantized_weight.h"
 #include "persist/file_ops.h"
 #include "persist/json.h"
 #include "pretrained/architectures.h"
@@ -16,7 +17,6 @@
 #include "pretrained/modules.h"
 #include "pretrained/names.h"
 #include "pretrained/weights.h"
-#include "replica/store/quantized.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/model/model.h"
 

@@ -20,7 +20,6 @@
 #include "replica/exchange/exchange.h"
 #include "replica/exchange/imported_memory.h"
 #include "replica/store/copying.h"
-#include "replica/store/quantized.h"
 #include "replica/store/weight_copies_16bit.h"
 #include "replica/strategy.h"
 #include "replica/world.h"

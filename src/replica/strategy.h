@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 #include "base/loss_scale.h"
-#include "base/quantize.h"
+#include "base/quantized_weight.h"
 #include "graph/graph.h"
 
 /* A number that the strategy gave to no other trace or builder; never 0. */
@@ -192,15 +192,12 @@ rf_result rf_updater_read_owned(rf_updater *updater, uint32_t slot, const rf_var
 rf_result rf_variable_read_range(const rf_variable *variable, rf_range range, float *values);
 /* Sets some of its elements, as rf_variable_assign() sets all. */
 rf_result rf_variable_assign_range(rf_variable *variable, rf_range range, const float *values);
-/* A weight as products use it: a matrix of so many rows. `table`: rows are what they add up along. */
-typedef struct rf_weight_matrix {
-    int64_t rows;
-    bool table;
-} rf_weight_matrix;
 /* rf_variable_create() of such a weight, which is stored as rf_strategy_set_quantization() says: in few bits it is not
  * trained, and words alone ever get to a device. */
 rf_result rf_variable_create_weight(rf_strategy *strategy, const rf_variable_params *params, rf_weight_matrix matrix,
                                     rf_variable **out);
+/* These rules and those of the strategy change places. */
+void rf_strategy_exchange_quantization(rf_strategy *strategy, rf_quantize_rules *rules);
 /* How one is stored in few bits; NULL: in f32. */
 const rf_quantized_layout *rf_variable_quantized(const rf_variable *variable, rf_quantization *kind);
 /* Makes the words of its values, so many, for the next function. */

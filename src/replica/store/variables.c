@@ -4,12 +4,12 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/initializer.h"
 #include "base/params.h"
 #include "base/philox.h"
+#include "base/quantized_weight.h"
 #include "replica/internal.h"
 #include "replica/store/flat.h"
-#include "base/initializer.h"
-#include "replica/store/quantized.h"
 
 #define SMALLEST_STORE 16384    /* elements; small models never move */
 #define MOVED_AT_ONCE (1 << 22) /* elements on their way through the host */

@@ -11,8 +11,8 @@ struct rf_variable {
     rf_strategy *strategy;
     char *name;
     rf_shape shape;
-    uint64_t count, offset;            /* elements of its store: of one in few bits, words */
-    struct rf_variable_matrix *matrix; /* how it is stored in few bits; owned; NULL: in f32 */
+    uint64_t count, offset;     /* elements of its store: of one in few bits, words */
+    rf_variable_matrix *matrix; /* how it is stored in few bits; owned; NULL: in f32 */
     bool trainable;
     bool aside;        /* it lies where frozen variables have no room for gradients */
     bool has_copy;     /* see weight_copies_16bit.h */
