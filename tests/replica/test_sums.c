@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "../support/noise.h"
+#include "base/philox.h"
 #include "job.h"
 #include "replica/internal.h"
 #include "replica/store/variables.h"
