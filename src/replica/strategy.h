@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/loss_scale.h"
 #include "base/quantized_weight.h"
+#include "base/split.h"
 #include "graph/graph.h"
 
 /* A number that the strategy gave to no other trace or builder; never 0. */
@@ -171,9 +172,6 @@ rf_result rf_updater_write_totals(rf_updater *updater, rf_variable *variable, co
 
 /* Elements of a variable, and the worker that has their state; RF_RANK_ALL: every worker has it. */
 #define RF_RANK_ALL UINT32_MAX
-typedef struct rf_range {
-    uint64_t begin, end;
-} rf_range;
 typedef struct rf_owned {
     uint32_t rank;
     rf_range range;
@@ -312,26 +310,5 @@ rf_result rf_strategy_any(rf_strategy *strategy, bool mine, bool *any);
 /* A failure of this worker alone, at a place where the others go on: ends the job (where there are others), so that
  * they do not wait for it. Does nothing when it has failed already or result >= 0. Returns `result`. */
 rf_result rf_strategy_fail_in_job(rf_strategy *strategy, rf_result result);
-
-/* ---- pure plans, tested alone ---- */
-
-/* Splits `examples` over replicas in proportion to shares (NULL: equal): largest remainder, earlier replicas first. */
-void rf_split_batch(uint64_t examples, const double *shares, uint32_t num_replicas, uint32_t *counts);
-/* The same in multiples of `unit`: what is over goes to the last replica that has any. */
-void rf_split_units(uint64_t examples, uint32_t unit, const double *shares, uint32_t num_replicas, uint32_t *counts);
-/* The least common multiple; 0 where that is more than a batch may have. */
-uint32_t rf_common_unit(uint32_t a, uint32_t b);
-/* Counts of units, the last of which may be incomplete, become counts of examples. */
-void rf_units_to_examples(uint64_t examples, uint32_t unit, uint32_t num_replicas, uint32_t *counts);
-
-/* Cuts [0, count) into one shard per replica, borders at multiples of `granularity`, sizes as equal as that allows. */
-void rf_shard_ranges(uint64_t count, uint64_t granularity, uint32_t num_replicas, rf_range *shards);
-/* Elements of a bucket, for `total` elements of gradients and so many `wanted` (0: no wish). Small ones begin to travel
- * early, but each costs messages and a submission: a sixteenth of all, within 1 to 16 MiB. */
-uint64_t rf_bucket_size(uint64_t wanted, uint64_t total);
-/* Groups variables in backward order (last created first) into buckets of about `bucket_elements`. *buckets is freed
- * with rf_free. */
-rf_result rf_bucket_plan(const uint64_t *variable_counts, uint32_t num_variables, uint64_t bucket_elements,
-                         rf_range **buckets, uint32_t *num_buckets);
 
 #endif
