@@ -119,13 +119,6 @@ const rf_graph *rf_function_graph(const rf_function *function)
     return count > 0 ? function->signatures.items[count - 1]->graph : NULL;
 }
 
-char *rf_function_schedule_text(const rf_function *function)
-{
-    const uint32_t count = function->signatures.count;
-    const rf_signature *latest = count > 0 ? function->signatures.items[count - 1] : NULL;
-    return latest && latest->prepared ? rf_step_schedule_text(&latest->schedule) : NULL;
-}
-
 uint64_t rf_function_step(const rf_function *function)
 {
     return function->step;

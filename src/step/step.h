@@ -136,9 +136,6 @@ rf_result rf_function_forget(rf_function *function);
 void rf_function_set_step(rf_function *function, uint64_t step);
 /* The next run computes a share of step `step`, and begins with row `row` of it: for random numbers. */
 void rf_function_set_share(rf_function *function, uint64_t step, uint64_t row);
-/* The stages of a run of a function's latest trace, in words, once it has run; NULL before, and without memory. Freed
- * with rf_free(). */
-char *rf_function_schedule_text(const rf_function *function);
 /* The graph of a function's latest trace, before it is compiled; NULL before the first. Borrowed. */
 const rf_graph *rf_function_graph(const rf_function *function);
 rf_strategy *rf_function_strategy(const rf_function *function);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "replica/exchange/segments.h"
 
-/* ---- buckets and shards ---- */
+/* ---- buckets ---- */
 
 uint64_t rf_bucket_size(uint64_t wanted, uint64_t total)
 {

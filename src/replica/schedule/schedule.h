@@ -221,8 +221,6 @@ rf_result rf_step_schedule_add_exchange(rf_step_schedule *schedule, const rf_sta
  * which steps. */
 rf_result rf_step_schedule_append_exchange(rf_step_schedule *schedule, const rf_stage_exchange *exchange,
                                            const rf_step_stage *like);
-/* The list in words, one line for each stage; NULL: no memory. Freed with rf_free(). */
-char *rf_step_schedule_text(const rf_step_schedule *schedule);
 
 /* The part that a replica has of a stage in the run under way. */
 static inline const rf_stage_work *rf_step_schedule_work(const rf_step_schedule *s, uint32_t stage, uint32_t index)
