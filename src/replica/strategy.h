@@ -198,8 +198,7 @@ rf_result rf_variable_create_weight(rf_strategy *strategy, const rf_variable_par
 void rf_strategy_exchange_quantization(rf_strategy *strategy, rf_quantize_rules *rules);
 /* How one is stored in few bits; NULL: in f32. */
 const rf_quantized_layout *rf_variable_quantized(const rf_variable *variable, rf_quantization *kind);
-/* Makes the words of its values, so many, for the next function. */
-uint64_t rf_variable_num_words(const rf_variable *variable);
+/* Makes the words of its values, as many as its layout has, for the next function. */
 rf_result rf_variable_pack(const rf_variable *variable, const float *values, void *words);
 rf_result rf_variable_write_words(rf_variable *variable, const void *words);
 /* It has been assigned since it was made, or since its words were written. */
