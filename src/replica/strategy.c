@@ -107,16 +107,20 @@ rf_result rf_replica_context(const rf_strategy *s, uint32_t index, rf_result res
                             rf_gpu_info(s->members.replicas[index].device)->name);
 }
 
-rf_result rf_strategy_wait_local(rf_strategy *s, uint32_t index)
+rf_result rf_replica_wait(const rf_strategy *s, uint32_t index, uint64_t ticket)
 {
-    const rf_replica *at = &s->members.replicas[index];
-    RF_TRY(rf_strategy_check_process(s));
-    if (at->ticket == 0) return RF_OK;
+    if (ticket == 0) return RF_OK;
     const uint64_t begin = rf_span_begin();
-    const rf_result r = rf_gpu_wait(at->device, at->ticket, RF_GPU_TIMEOUT_NS);
+    const rf_result r = rf_gpu_wait(s->members.replicas[index].device, ticket, RF_GPU_TIMEOUT_NS);
     rf_span_end_with(begin, "replica", "wait", (rf_span_arg){ "replica", s->members.first + index },
                      (rf_span_arg){ NULL, 0 });
-    return r < 0 ? rf_strategy_fail(s, rf_replica_context(s, index, r)) : RF_OK;
+    return rf_replica_context(s, index, r);
+}
+
+rf_result rf_strategy_wait_local(rf_strategy *s, uint32_t index)
+{
+    RF_TRY(rf_strategy_check_process(s));
+    return rf_strategy_fail(s, rf_replica_wait(s, index, s->members.replicas[index].ticket));
 }
 
 rf_result rf_strategy_wait(rf_strategy *s)

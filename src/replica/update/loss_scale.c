@@ -71,7 +71,7 @@ rf_result rf_updater_learn_pending(rf_updater *u, uint32_t most)
         const rf_pending_update oldest = u->scaling.updates[0];
         if (!rf_gpu_is_done(device, oldest.ticket)) {
             if (u->scaling.pending < most) return RF_OK;
-            RF_TRY(rf_replica_context(u->strategy, 0, rf_gpu_wait(device, oldest.ticket, RF_GPU_TIMEOUT_NS)));
+            RF_TRY(rf_replica_wait(u->strategy, 0, oldest.ticket));
         }
         learn_skipped(u, ((const float *)rf_frame_result(oldest.frame, 0))[1]);
         memmove(u->scaling.updates, u->scaling.updates + 1, (u->scaling.pending - 1) * sizeof(oldest));
