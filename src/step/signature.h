@@ -8,9 +8,8 @@
 #include "replica/store/variables.h"
 #include "replica/update/assign.h"
 #include "replica/update/update.h"
+#include "step/step.h"
 #include "step/sums.h"
-
-enum { RF_HOST_RANDOM, RF_HOST_GLOBAL_BATCH, RF_HOST_INVERSE_ACTIVE, RF_HOST_WEIGHT, RF_HOST_COUNT };
 
 /* A step for one kind of input, traced and compiled. */
 typedef struct rf_signature {

@@ -33,12 +33,16 @@ void rf_trace_leave_layer(rf_trace *t);
 void rf_trace_context(rf_trace *t, const char *format, ...) RF_PRINTF(2, 3);
 /* Passes on the result of an emit call: on failure the error sticks to the trace and the invalid tensor is returned. */
 rf_tensor rf_trace_emit(rf_trace *t, rf_result result, rf_value v);
-/* HOST values the strategy provides before each run (ops.h says what `random` holds). The step in `random` counts the
- * runs of this function that were submitted before, for functions with `training`; it is 0 for all others. */
-rf_value rf_trace_random(rf_trace *t);
-rf_value rf_trace_global_batch(rf_trace *t);   /* f32 scalar */
-rf_value rf_trace_inverse_active(rf_trace *t); /* f32 scalar: 1 / number of replicas with examples in this step */
-rf_value rf_trace_weight(rf_trace *t);         /* f32 scalar: the replica's share of the batch's examples */
+/* HOST values that are provided before each run (ops.h says what `random` holds). The step in it counts the runs of
+ * this function that were submitted before, for functions with `training`; it is 0 for all others. */
+typedef enum rf_host_value {
+    RF_HOST_RANDOM,         /* i32 [6]; all others are f32 scalars */
+    RF_HOST_GLOBAL_BATCH,   /* examples of all replicas */
+    RF_HOST_INVERSE_ACTIVE, /* 1 / number of replicas with examples in this step */
+    RF_HOST_WEIGHT,         /* the replica's share of the batch's examples */
+    RF_HOST_COUNT
+} rf_host_value;
+rf_value rf_trace_host(rf_trace *t, rf_host_value which);
 /* Which examples of the batch the value's elements belong to (graph/examples.h); valid until the trace goes on. */
 rf_result rf_trace_examples(rf_trace *t, rf_value v, const rf_examples **out);
 /* Whether a run of the trace computes a share of the batch, others computing the rest; then who does, for messages. */
@@ -110,7 +114,7 @@ typedef struct rf_step_divisor {
 /* Notes what a value of the trace, a loss, was divided by; and says it again, NULL: nothing was noted. */
 rf_result rf_trace_note_divisor(rf_trace *t, rf_value loss, const rf_step_divisor *divisor);
 const rf_step_divisor *rf_trace_noted_divisor(const rf_trace *t, rf_value loss);
-/* Whether it is what rf_trace_global_batch() gives. */
+/* Whether it is RF_HOST_GLOBAL_BATCH. */
 bool rf_trace_is_batch_size(const rf_trace *t, rf_value v);
 /* Values that a step reads and changes to be weighed; 0 where it is not needed. */
 typedef struct rf_step_weighing {
