@@ -149,10 +149,8 @@ static rf_result emit_unscale(const rf_step_stage *stage, uint32_t index, rf_ran
     const rf_strategy *s = update->updater->strategy;
     const bool all = s->members.num_replicas == 1 || update->transform.graph;
     const rf_segment_list *segments = all ? &update->runs : &update->segments;
-    bool owns = false;
+    const bool owns = rf_update_owns_some(update, index);
     rf_value tally, x;
-    for (uint32_t i = 0; i < update->segments.count; i++)
-        owns = owns || rf_segment_is_owned(s, &update->segments.items[i], index);
     RF_TRY(list_state(update->updater->scaling.tally, index, g, &tally));
     for (uint32_t i = 0; owns && i < segments->count; i++) {
         if (!all && !rf_segment_is_owned(s, &segments->items[i], index)) continue;
