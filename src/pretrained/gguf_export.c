@@ -11,6 +11,7 @@
 #include "persist/json.h"
 #include "pretrained/gguf_export.h"
 #include "pretrained/gguf_parts.h"
+#include "text/gguf_tokenizer.h"
 
 enum { MOST_TOKENIZER = 256 << 20, MOST_SETTINGS = 16 << 20, PIECE = 65536, MOST_RANK = 1000000 };
 #define CONFIG_FILE "config.json"

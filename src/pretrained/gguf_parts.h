@@ -1,32 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The parts of a GGUF file that is made of a directory of the hub: the names of its tensors, its settings and its
- * tokenizer, as llama.cpp reads them. */
+/* The parts of a GGUF file that is made of a directory of the hub: the names of its tensors and its settings, as
+ * llama.cpp reads them. */
 #ifndef RF_PRETRAINED_GGUF_PARTS_H
 #define RF_PRETRAINED_GGUF_PARTS_H
 
-#include <ringfire/gguf.h>
-
-#include "base/memory.h"
+#include "persist/arrays/gguf_values.h"
 #include "pretrained/config.h"
 #include "pretrained/names.h"
-
-/* ---- values ---- */
-
-/* Values that a file is to have, copied. The first failure sticks. */
-typedef struct rf_gguf_values {
-    rf_arena arena;
-    rf_gguf_value *items;
-    uint32_t count, capacity;
-    rf_result status;
-} rf_gguf_values;
-
-/* Any value; the elements of strings are copied, too. */
-void rf_gguf_put(rf_gguf_values *v, const rf_gguf_value *value);
-void rf_gguf_put_u32(rf_gguf_values *v, const char *key, uint32_t number);
-void rf_gguf_put_f32(rf_gguf_values *v, const char *key, double number);
-void rf_gguf_put_bool(rf_gguf_values *v, const char *key, bool flag);
-void rf_gguf_put_text(rf_gguf_values *v, const char *key, const char *text);
-void rf_gguf_values_clear(rf_gguf_values *v);
 
 /* ---- architectures ---- */
 
@@ -63,16 +43,5 @@ typedef struct rf_gguf_model {
 rf_result rf_gguf_describe_model(rf_pretrained_config *config, rf_gguf_values *v, rf_gguf_model *out);
 /* The row of a tensor, and its name in GGUF, to be freed; RF_ERROR_UNSUPPORTED names one that has none. */
 rf_result rf_gguf_find_name(const rf_gguf_model *model, const char *hub, const rf_gguf_name **row, char **name);
-
-/* ---- the tokenizer ---- */
-
-/* The files of a directory that a tokenizer is made of; NULL: not there. `config` is config.json. */
-typedef struct rf_tokenizer_files {
-    const json_t *tokenizer, *tokenizer_config, *config;
-    const char *chat_template, *path; /* of tokenizer.json, for messages */
-} rf_tokenizer_files;
-/* `pre` is the name of the rules that cut text into words, where the files' are none of those known; NULL: none. */
-rf_result rf_gguf_describe_tokenizer(const rf_tokenizer_files *files, uint32_t vocabulary, const char *pre,
-                                     rf_gguf_values *v);
 
 #endif

@@ -13,6 +13,7 @@
 #include "pretrained/decoder.h"
 #include "pretrained/files.h"
 #include "pretrained/gguf_parts.h"
+#include "text/gguf_tokenizer.h"
 
 static void check_failure(rf_result r)
 {

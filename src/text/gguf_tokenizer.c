@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Tokenizers in GGUF files: the two kinds of byte pairs that llama.cpp has, "gpt2" of bytes written as characters, and
  * "llama" of SentencePiece, whose merges are scores. */
+#include "text/gguf_tokenizer.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/error.h"
 #include "persist/arrays/gguf.h"
-#include "pretrained/gguf_parts.h"
 
 /* The types of tokens, by the numbers of the format. */
 enum { NORMAL = 1, UNKNOWN = 2, CONTROL = 3, USER_DEFINED = 4, UNUSED = 5, BYTE = 6 };

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "persist/arrays/gguf_values.h"
+
 #include <string.h>
 
 #include "persist/arrays/gguf.h"
-#include "pretrained/gguf_parts.h"
 
 static void *copy_strings(rf_gguf_values *v, const rf_gguf_value *value)
 {
