@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/half.h"
+#include "base/numbers.h"
 #include "persist/arrays/gguf.h"
 #include "persist/file_ops.h"
 #include "persist/json.h"
@@ -95,6 +96,19 @@ static rf_result set_config(rf_gguf_import *m, const char *key, const char *gguf
     return whole ? RF_OK : out_of_memory();
 }
 
+/* The shortest decimal number that is the same in f32, such as 1e-05. */
+static double shortest(double number)
+{
+    char text[32];
+    double value = number;
+    for (int digits = 6; digits <= 9; digits++) {
+        rf_number_print(text, sizeof(text), "%.*g", digits, number);
+        value = rf_number_parse(text, NULL);
+        if ((float)value == (float)number) break;
+    }
+    return value;
+}
+
 static rf_result read_setting(rf_gguf_import *m, const rf_gguf_setting *row)
 {
     char key[96];
@@ -105,7 +119,7 @@ static rf_result read_setting(rf_gguf_import *m, const rf_gguf_setting *row)
     if (r == RF_ERROR_NOT_FOUND && row->optional) return RF_OK;
     RF_TRY(r);
     if (!row->number && size == 0) return RF_FAIL(RF_ERROR_UNSUPPORTED, "'%s' is 0, not a size of 1 or more", key);
-    return set_config(m, row->hub, key, row->number ? json_real(number) : json_integer(size));
+    return set_config(m, row->hub, key, row->number ? json_real(shortest(number)) : json_integer(size));
 }
 
 static bool has_tensor(const rf_gguf_import *m, const char *name)
@@ -146,7 +160,8 @@ static rf_result read_linear(rf_gguf_import *m)
     if (strcmp(type, "none") == 0 || (strcmp(type, "linear") == 0 && (factor == 1 || factor == 0))) return RF_OK;
     if (strcmp(type, "linear") != 0)
         return RF_FAIL(RF_ERROR_UNSUPPORTED, "'%s' is not \"linear\" or \"none\", which are known here", type_key);
-    return set_config(m, "rope_scaling", factor_key, json_pack("{s:s, s:f}", "rope_type", "linear", "factor", factor));
+    return set_config(m, "rope_scaling", factor_key,
+                      json_pack("{s:s, s:f}", "rope_type", "linear", "factor", shortest(factor)));
 }
 
 static rf_result read_divisors(rf_gguf_import *m)
@@ -335,6 +350,9 @@ static rf_result list_tensors(rf_gguf_import *m)
         RF_TRY(add_tensor(m, &t));
     }
     if (m->num_tensors > 0) qsort(m->tensors, m->num_tensors, sizeof(*m->tensors), compare_imported);
+    for (uint32_t i = 1; i < m->num_tensors; i++)
+        if (strcmp(m->tensors[i - 1].name, m->tensors[i].name) == 0)
+            return RF_FAIL(RF_ERROR_CORRUPT_DATA, "there are two tensors '%.200s'", m->tensors[i].gguf);
     return RF_OK;
 }
 

@@ -10,8 +10,8 @@
 #include "persist/arrays/gguf.h"
 #include "text/gguf_tokenizer.h"
 
-/* Looking for the merges of a token takes a time in proportion to the square of its size. */
-enum { MOST_TOKEN_BYTES = 1024 };
+/* Looking for the merges of a piece takes a time in proportion to the square of its size. */
+enum { MOST_TOKEN_BYTES = 1024, MOST_PIECE_BYTES = 256, MOST_TOKENS = 1 << 20 };
 #define TOKENS "tokenizer.ggml.tokens"
 #define SPACE "\xe2\x96\x81" /* SentencePiece's mark of a space */
 
@@ -144,7 +144,7 @@ static rf_result read_lists(reading *r)
     RF_TRY(rf_gguf_if_there(rf_gguf_get_array(r->file, "tokenizer.ggml.token_type", RF_GGUF_INT32, &types)));
     if (types.data && types.count != r->tokens.count)
         return RF_FAIL(RF_ERROR_CORRUPT_DATA, "'tokenizer.ggml.token_type' has not as many elements as '" TOKENS "'");
-    if (r->tokens.count == 0 || r->tokens.count > INT32_MAX)
+    if (r->tokens.count == 0 || r->tokens.count > MOST_TOKENS)
         return RF_FAIL(RF_ERROR_CORRUPT_DATA, "'" TOKENS "' has %llu elements", (unsigned long long)r->tokens.count);
     r->types = types.data;
     r->count = (uint32_t)r->tokens.count;
@@ -222,9 +222,11 @@ static int compare_merges(const void *x, const void *y)
 /* All pairs of tokens that make a piece. */
 static rf_result find_splits(const reading *r, uint32_t piece, float score, piece_merges *out)
 {
-    char left[MOST_TOKEN_BYTES + 1];
+    char left[MOST_PIECE_BYTES + 1];
     const char *text = token(r, piece);
     const size_t size = r->tokens.sizes[piece];
+    if (size > MOST_PIECE_BYTES)
+        return RF_FAIL(RF_ERROR_UNSUPPORTED, "'" TOKENS "': token %u has more than %d bytes", piece, MOST_PIECE_BYTES);
     memcpy(left, text, size + 1);
     for (size_t at = size - 1; at > 0; at--) {
         left[at] = '\0';
