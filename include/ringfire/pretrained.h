@@ -217,7 +217,7 @@ RF_API RF_MUST_USE rf_result rf_pretrained_generate_params(const rf_pretrained *
  * does not exist is made; it may be the one that was opened. Each file appears under its name when
  * it is complete. The chief of a job writes. Collective; blocking.
  *
- * Of a GGUF file a directory is made with `config.json`, `model.safetensors`, `tokenizer.json` and
+ * A GGUF file becomes a directory with `config.json`, `model.safetensors`, `tokenizer.json` and
  * `tokenizer_config.json`; numbers that were stored in blocks become F32.
  */
 RF_API RF_MUST_USE rf_result rf_pretrained_save(rf_pretrained *pretrained, const char *path);

@@ -97,7 +97,7 @@ static rf_result set_config(rf_gguf_import *m, const char *key, const char *gguf
 }
 
 /* The shortest decimal number that is the same in f32, such as 1e-05. */
-static double shortest(double number)
+static double shorten_number(double number)
 {
     char text[32];
     double value = number;
@@ -119,7 +119,7 @@ static rf_result read_setting(rf_gguf_import *m, const rf_gguf_setting *row)
     if (r == RF_ERROR_NOT_FOUND && row->optional) return RF_OK;
     RF_TRY(r);
     if (!row->number && size == 0) return RF_FAIL(RF_ERROR_UNSUPPORTED, "'%s' is 0, not a size of 1 or more", key);
-    return set_config(m, row->hub, key, row->number ? json_real(shortest(number)) : json_integer(size));
+    return set_config(m, row->hub, key, row->number ? json_real(shorten_number(number)) : json_integer(size));
 }
 
 static bool has_tensor(const rf_gguf_import *m, const char *name)
@@ -128,7 +128,7 @@ static bool has_tensor(const rf_gguf_import *m, const char *name)
     return rf_gguf_find_tensor(m->file, name, &t) == RF_OK;
 }
 
-/* What the tensors say: the vocabulary, the head, biases. */
+/* The tensors tell the vocabulary, the head and biases. */
 static rf_result read_presence(rf_gguf_import *m)
 {
     const rf_gguf_architecture *a = m->architecture;
@@ -161,7 +161,7 @@ static rf_result read_linear(rf_gguf_import *m)
     if (strcmp(type, "linear") != 0)
         return RF_FAIL(RF_ERROR_UNSUPPORTED, "'%s' is not \"linear\" or \"none\", which are known here", type_key);
     return set_config(m, "rope_scaling", factor_key,
-                      json_pack("{s:s, s:f}", "rope_type", "linear", "factor", shortest(factor)));
+                      json_pack("{s:s, s:f}", "rope_type", "linear", "factor", shorten_number(factor)));
 }
 
 static rf_result read_divisors(rf_gguf_import *m)
@@ -258,7 +258,7 @@ static rf_result find_architecture(rf_gguf_import *m)
                    "'general.architecture' is \"%s\"; llama, qwen2, qwen3 and gpt2 are known here", shown);
 }
 
-/* What ends a text: the end of all, and that of a turn. */
+/* Tokens that end a text: the end of all, and that of a turn. */
 static rf_result read_ends(rf_gguf_import *m)
 {
     static const char *const keys[] = { "tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id" };

@@ -39,7 +39,7 @@ typedef struct rf_tokenizer_files {
 rf_result rf_gguf_describe_tokenizer(const rf_tokenizer_files *files, uint32_t vocabulary, const char *pre,
                                      rf_gguf_values *v);
 
-/* What tokenizer.json and tokenizer_config.json would say of a file's tokenizer; new references. `tokenizer` NULL: not
+/* A file's tokenizer as tokenizer.json and tokenizer_config.json would say it; new references. `tokenizer` NULL: not
  * asked. RF_ERROR_UNSUPPORTED names the key of a tokenizer that is not known. */
 rf_result rf_gguf_read_tokenizer(const rf_gguf *file, json_t **tokenizer, json_t **settings);
 /* The same of the file at a path. */

@@ -127,7 +127,7 @@ static rf_result read_kind(reading *r)
     return rf_gguf_if_there(rf_gguf_get_bool(r->file, "tokenizer.ggml.add_eos_token", &r->add_eos));
 }
 
-static const char *token(const reading *r, uint64_t index)
+static const char *token_text(const reading *r, uint64_t index)
 {
     return ((const char *const *)r->tokens.data)[index];
 }
@@ -156,7 +156,7 @@ static rf_result read_lists(reading *r)
 
 static rf_result add_token(reading *r, uint32_t index)
 {
-    const char *text = token(r, index);
+    const char *text = token_text(r, index);
     const size_t size = r->tokens.sizes[index];
     const int32_t type = type_of(r, index);
     if (size == 0 || size > MOST_TOKEN_BYTES || strlen(text) != size)
@@ -194,7 +194,7 @@ static rf_result find_special(const reading *r, const char *name, const char **t
     if (found == RF_ERROR_NOT_FOUND) return RF_OK;
     RF_TRY(found);
     if (index >= r->count) return RF_FAIL(RF_ERROR_UNSUPPORTED, "'%s' is %u, of %u tokens", key, index, r->count);
-    *text = token(r, index);
+    *text = token_text(r, index);
     return RF_OK;
 }
 
@@ -223,7 +223,7 @@ static int compare_merges(const void *x, const void *y)
 static rf_result find_splits(const reading *r, uint32_t piece, float score, piece_merges *out)
 {
     char left[MOST_PIECE_BYTES + 1];
-    const char *text = token(r, piece);
+    const char *text = token_text(r, piece);
     const size_t size = r->tokens.sizes[piece];
     if (size > MOST_PIECE_BYTES)
         return RF_FAIL(RF_ERROR_UNSUPPORTED, "'" TOKENS "': token %u has more than %d bytes", piece, MOST_PIECE_BYTES);
@@ -243,7 +243,7 @@ static rf_result list_merges(const reading *r, const piece_merges *merges, json_
 {
     for (uint32_t i = 0; i < merges->count; i++) {
         const piece_merge *m = &merges->items[i];
-        const char *text = token(r, m->piece);
+        const char *text = token_text(r, m->piece);
         if (json_array_append_new(list, json_pack("[s%, s]", text, (size_t)m->left, text + m->left)) < 0)
             return out_of_memory();
     }
@@ -304,7 +304,7 @@ static json_t *pre_tokenizer(const rf_gguf_rules *rules)
     return byte_level(true);
 }
 
-static json_t *replace(const char *text, const char *by)
+static json_t *replace_step(const char *text, const char *by)
 {
     return json_pack("{s:s, s:{s:s}, s:s}", "type", "Replace", "pattern", "String", text, "content", by);
 }
@@ -316,8 +316,8 @@ static rf_result set_steps(const reading *r)
         RF_TRY(set_new(r->root, "pre_tokenizer", pre_tokenizer(r->rules)));
         return set_new(r->root, "decoder", byte_level(false));
     }
-    json_t *before = json_pack("[o]", replace(" ", SPACE));
-    json_t *after = json_pack("[o, {s:s}, {s:s}]", replace(SPACE, " "), "type", "ByteFallback", "type", "Fuse");
+    json_t *before = json_pack("[o]", replace_step(" ", SPACE));
+    json_t *after = json_pack("[o, {s:s}, {s:s}]", replace_step(SPACE, " "), "type", "ByteFallback", "type", "Fuse");
     if (r->add_space) {
         json_array_insert_new(before, 0, json_pack("{s:s, s:s}", "type", "Prepend", "prepend", SPACE));
         json_array_append_new(
@@ -397,7 +397,7 @@ static rf_result make_tokenizer(reading *r)
     const char *unknown;
     RF_TRY(find_special(r, "unknown", &unknown));
     for (uint32_t i = 0; !unknown && i < r->count; i++)
-        if (type_of(r, i) == RF_GGUF_UNKNOWN) unknown = token(r, i);
+        if (type_of(r, i) == RF_GGUF_UNKNOWN) unknown = token_text(r, i);
     if (r->pieces && unknown) RF_TRY(set_new(model, "unk_token", json_string(unknown)));
     RF_TRY(r->pieces ? merge_by_scores(r, merges) : copy_merges(r, merges));
     RF_TRY(set_steps(r));

@@ -372,9 +372,9 @@ IDS = np.array([[3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8, 9, 7, 9, 3, 2, 3, 8, 4, 6]]
 
 
 def random_texts(rng, count):
-    parts = ["the", " a", "b", "abc", "  ", "\n", "\r\n\n", "\t", "1", "1234567", "'s", "'LL", "!?",
-             ".", "\u00e9", "e\u0301", "\u4f60\u597d", "\U0001f600", "<|end|>", "</s>", "\u00a0", "-",
-             "\u0416\u0434", "\u2581", "x", " caf", "\u1112\u1161", "\0", "Q"]
+    parts = ["the", " a", "b", "abc", "  ", "\n", "\r\n\n", "\t", "1", "1234567", "'s", "'LL",
+             "!?", ".", "\u00e9", "e\u0301", "\u4f60\u597d", "\U0001f600", "<|end|>", "</s>",
+             "\u00a0", "-", "\u0416\u0434", "\u2581", "x", " caf", "\u1112\u1161", "\0", "Q"]
     return ["".join(rng.choice(parts) for _ in range(rng.integers(0, 24))) for _ in range(count)]
 
 
@@ -385,8 +385,8 @@ def trained_tokenizer(rng, pre, **more):
     words = [chr(b) for b in known] + [chr(256 + i) for i in range(len(others))]
     merges = []
     while len(merges) < 160:
-        pair = rng.choice(["t", "h", "e", "\u0120", "a", "b", "c", "1", "2", "\u00c3", "\u00a9", "s",
-                           "'", "\u010a", *words[256:]], 2)
+        pair = rng.choice(["t", "h", "e", "\u0120", "a", "b", "c", "1", "2", "\u00c3", "\u00a9",
+                           "s", "'", "\u010a", *words[256:]], 2)
         if "".join(pair) not in words:
             words.append("".join(pair))
             merges.append(list(pair))
@@ -403,7 +403,8 @@ def sentence_pieces():
     """Pieces with all their merges, as converters write them."""
     words = ["<unk>", "<s>", "</s>"] + ["<0x%02X>" % b for b in range(256)]
     words += list("\u2581abcehtx12.") + ["\u00e9"]
-    words += ["\u2581t", "he", "\u2581the", "ab", "\u2581a", "bc", "abc", "\u2581\u2581", "12", "ca"]
+    words += ["\u2581t", "he", "\u2581the", "ab", "\u2581a", "bc", "abc", "\u2581\u2581", "12",
+              "ca"]
     ids = {word: i for i, word in enumerate(words)}
     merges = [[word[:i], word[i:]] for word in words[271:] for i in range(1, len(word))
               if word[:i] in ids and word[i:] in ids]
@@ -574,7 +575,7 @@ class Reading(Folder):
                 ("llama.block_count", (10, 1 << 40), unsupported, "'llama.block_count' is not an"),
                 ("llama.block_count", (5, -1), unsupported, "'llama.block_count' is not an"),
                 ("llama.block_count", 1 << 30, unsupported, "'num_hidden_layers' is 1073741824"),
-                ("llama.block_count", 2, missing, "'model.layers.1.input_layernorm.weight'|layers.1"),
+                ("llama.block_count", 2, missing, "layers.1.input_layernorm.weight'"),
                 ("llama.block_count", "1", unsupported, "'llama.block_count' is not an integer"),
                 ("llama.block_count", None, missing, "has no value 'llama.block_count'"),
                 ("llama.attention.head_count", [4], unsupported, "head_count' is not an integer"),
