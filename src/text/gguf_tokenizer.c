@@ -1,15 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Tokenizers in GGUF files: the two kinds of byte pairs that llama.cpp has, "gpt2" of bytes written as characters, and
  * "llama" of SentencePiece, whose merges are scores. */
+#include "text/gguf_tokenizer.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/error.h"
 #include "persist/arrays/gguf.h"
-#include "pretrained/gguf_parts.h"
 
-/* The types of tokens, by the numbers of the format. */
-enum { NORMAL = 1, UNKNOWN = 2, CONTROL = 3, USER_DEFINED = 4, UNUSED = 5, BYTE = 6 };
+#define LETTERS "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|"
+#define OTHERS "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
+const rf_gguf_rules rf_gguf_rules_known[RF_GGUF_RULES] = {
+    { .names = { "gpt-2" } },
+    { .names = { "smollm" }, .digits = true },
+    { .names = { "llama-bpe", "llama3", "llama-v3" }, .pattern = LETTERS "\\p{N}{1,3}" OTHERS, .whole_words = true },
+    { .names = { "qwen2" }, .pattern = LETTERS "\\p{N}" OTHERS, .composed = true },
+};
+const char *const rf_gguf_special_names[RF_GGUF_SPECIALS][2] = {
+    { "bos", "bos" },     { "eos", "eos" },       { "unk", "unknown" },
+    { "pad", "padding" }, { "sep", "seperator" }, { "mask", "mask" },
+};
 
 typedef struct vocabulary {
     const rf_tokenizer_files *files;
@@ -82,7 +94,7 @@ static rf_result add_tokens(vocabulary *w)
     json_object_foreach((json_t *)json_object_get(model, "vocab"), text, number)
     {
         const bool is_unknown = w->pieces && text_is(unknown, text), byte = w->pieces && is_byte(text);
-        RF_TRY(add_token(w, text, number, is_unknown ? UNKNOWN : byte ? BYTE : NORMAL));
+        RF_TRY(add_token(w, text, number, is_unknown ? RF_GGUF_UNKNOWN : byte ? RF_GGUF_BYTE : RF_GGUF_NORMAL));
     }
     json_array_foreach((json_t *)json_object_get(w->files->tokenizer, "added_tokens"), i, added)
     {
@@ -90,9 +102,9 @@ static rf_result add_tokens(vocabulary *w)
         const bool special = json_is_true(json_object_get(added, "special"));
         const bool is_unknown = w->pieces && content && text_is(unknown, content);
         RF_TRY(add_token(w, content, json_object_get(added, "id"),
-                         is_unknown ? UNKNOWN
-                         : special  ? CONTROL
-                                    : USER_DEFINED));
+                         is_unknown ? RF_GGUF_UNKNOWN
+                         : special  ? RF_GGUF_CONTROL
+                                    : RF_GGUF_USER_DEFINED));
     }
     return RF_OK;
 }
@@ -110,7 +122,7 @@ static rf_result put_tokens(vocabulary *w)
         char text[32];
         snprintf(text, sizeof(text), "[PAD%u]", i);
         w->texts[i] = rf_arena_strdup(&w->values->arena, text);
-        w->types[i] = UNUSED;
+        w->types[i] = RF_GGUF_UNUSED;
         if (!w->texts[i]) return RF_ERROR_OUT_OF_HOST_MEMORY;
     }
     put_array(w, "tokenizer.ggml.tokens", RF_GGUF_STRING, w->count, w->texts);
@@ -167,7 +179,7 @@ static rf_result put_scores(vocabulary *w, const json_t *merges)
     const size_t count = json_array_size(merges);
     float *scores;
     RF_TRY(RF_ARENA_ARRAY(&w->values->arena, scores, w->count));
-    for (uint32_t i = 0; i < w->count; i++) scores[i] = w->types[i] == NORMAL ? -(float)count : 0.0f;
+    for (uint32_t i = 0; i < w->count; i++) scores[i] = w->types[i] == RF_GGUF_NORMAL ? -(float)count : 0.0f;
     for (size_t i = count, size; i-- > 0;) {
         const char *left, *right;
         RF_TRY(split_merge(w, json_array_get(merges, i), &left, &size, &right));
@@ -224,12 +236,10 @@ static bool adds_token(const vocabulary *w, const char *name, bool first)
 
 static void put_specials(vocabulary *w)
 {
-    static const char *const names[][2] = { { "bos", "bos" },     { "eos", "eos" },       { "unk", "unknown" },
-                                            { "pad", "padding" }, { "sep", "seperator" }, { "mask", "mask" } };
     char key[64];
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-        const int64_t number = special_number(w, names[i][0]);
-        snprintf(key, sizeof(key), "tokenizer.ggml.%s_token_id", names[i][1]);
+    for (int i = 0; i < RF_GGUF_SPECIALS; i++) {
+        const int64_t number = special_number(w, rf_gguf_special_names[i][0]);
+        snprintf(key, sizeof(key), "tokenizer.ggml.%s_token_id", rf_gguf_special_names[i][1]);
         if (number >= 0) rf_gguf_put_u32(w->values, key, (uint32_t)number);
     }
     rf_gguf_put_bool(w->values, "tokenizer.ggml.add_bos_token", adds_token(w, "bos", true));
@@ -252,25 +262,23 @@ static void put_template(vocabulary *w)
 
 /* ---- kinds ---- */
 
-/* The names that llama.cpp has for rules that cut text into words; NULL: none is known for these. */
+/* llama.cpp's name for the rules that cut text into words; NULL: none is known for these. */
 static const char *find_rules(const json_t *before)
 {
-#define LETTERS "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|"
-#define OTHERS "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
-    static const char *const patterns[][2] = { { LETTERS "\\p{N}{1,3}" OTHERS, "llama-bpe" },
-                                               { LETTERS "\\p{N}" OTHERS, "qwen2" } };
     const json_t *bytes = find_step(before, "pretokenizers", "ByteLevel");
     const json_t *split = find_step(before, "pretokenizers", "Split");
     const json_t *digits = find_step(before, "pretokenizers", "Digits");
+    const json_t *pattern = json_object_get(json_object_get(split, "pattern"), "Regex");
     const bool words = !json_is_false(json_object_get(bytes, "use_regex"));
     size_t steps = 0;
     while (step_at(before, "pretokenizers", steps)) steps++;
     if (!bytes || json_is_true(json_object_get(bytes, "add_prefix_space"))) return NULL;
-    if (steps == 1 && words) return "gpt-2";
-    if (steps == 2 && words && json_is_true(json_object_get(digits, "individual_digits"))) return "smollm";
-    const json_t *pattern = json_object_get(json_object_get(split, "pattern"), "Regex");
-    for (size_t i = 0; steps == 2 && !words && i < 2; i++)
-        if (text_is(pattern, patterns[i][0])) return patterns[i][1];
+    for (int i = 0; i < RF_GGUF_RULES; i++) {
+        const rf_gguf_rules *r = &rf_gguf_rules_known[i];
+        const bool step = r->digits ? json_is_true(json_object_get(digits, "individual_digits"))
+                                    : !r->pattern || text_is(pattern, r->pattern);
+        if (step && words == !r->pattern && steps == (r->digits || r->pattern ? 2U : 1U)) return r->names[0];
+    }
     return NULL;
 }
 
@@ -284,6 +292,19 @@ static bool adds_space(const json_t *tokenizer)
     return meta && (scheme ? !text_is(scheme, "never") : !json_is_false(json_object_get(meta, "add_prefix_space")));
 }
 
+/* Text reaches the merges as it is in llama.cpp, but for what SentencePiece does with spaces; where a model composes
+ * characters (NFC), other programs leave that to their users. */
+static rf_result check_normalizers(const vocabulary *w)
+{
+    const json_t *normalizer = json_object_get(w->files->tokenizer, "normalizer"), *step;
+    for (size_t i = 0; (step = step_at(normalizer, "normalizers", i)); i++) {
+        const json_t *type = json_object_get(step, "type");
+        if (w->pieces ? text_is(type, "Prepend") || text_is(type, "Replace") : text_is(type, "NFC")) continue;
+        return fail_tokenizer(w, "the normalizer has a step that GGUF files do not have");
+    }
+    return RF_OK;
+}
+
 static rf_result put_kind(vocabulary *w, const char *pre)
 {
     const json_t *tokenizer = w->files->tokenizer;
@@ -292,6 +313,7 @@ static rf_result put_kind(vocabulary *w, const char *pre)
     if (!json_is_object(json_object_get(model, "vocab")) || (type && !text_is(type, "BPE")))
         return fail_tokenizer(w, "GGUF files are made of tokenizers of type BPE");
     w->pieces = json_is_true(json_object_get(model, "byte_fallback"));
+    RF_TRY(check_normalizers(w));
     rf_gguf_put_text(w->values, "tokenizer.ggml.model", w->pieces ? "llama" : "gpt2");
     if (!pre) pre = w->pieces ? "default" : find_rules(before);
     if (!pre)
