@@ -207,7 +207,7 @@ typedef struct rf_import_onnx_params {
     uint64_t reserved[8]; /**< zero: room for later fields */
 } rf_import_onnx_params;
 /**
- * Makes a functional model of an ONNX file (opsets 9 to 21): its initializers are variables, which
+ * Makes a functional model of an ONNX file (opsets 6 to 21): its initializers are variables, which
  * are trained, frozen, saved and exported as those of any model. Collective; blocking. The chief of
  * a job reads.
  *

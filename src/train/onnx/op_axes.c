@@ -13,7 +13,10 @@
 
 static rf_tensor softmax_of(rf_import_call *c, rf_tensor x)
 {
-    return c->op[0] == 'L' ? rf_log_softmax(c->t, x) : rf_softmax(c->t, x);
+    if (c->op[0] == 'L') return rf_log_softmax(c->t, x);
+    if (c->op[0] == 'S') return rf_softmax(c->t, x);
+    const int64_t width = rf_tensor_shape(c->t, x).dim[rf_tensor_shape(c->t, x).rank - 1];
+    return rf_one_hot(c->t, rf_argmax(c->t, x), (int32_t)(width < INT32_MAX ? width : INT32_MAX)); /* Hardmax */
 }
 
 /* Before opset 13 all axes from the given one on are one. */
@@ -70,9 +73,15 @@ static void arg_trace(rf_import_call *c)
 {
     const rf_tensor x = X;
     const int32_t at = rf_import_axis(c, rf_import_int(c, "axis", 0), rf_tensor_shape(c->t, x).rank);
-    const rf_tensor rows = rf_import_swap_last(c, x, at);
-    if (rf_import_int(c, "select_last_index", 0)) rf_import_call_fail(c, "asks for the last of equal elements");
-    const rf_tensor y = strcmp(c->op, "ArgMin") == 0 ? rf_argmin(c->t, rows) : rf_argmax(c->t, rows);
+    const bool last = rf_import_int(c, "select_last_index", 0); /* of equal elements: the first from the end */
+    rf_tensor rows = rf_import_swap_last(c, x, at);
+    if (last) rows = rf_reverse(c->t, rows, -1);
+    rf_tensor y = strcmp(c->op, "ArgMin") == 0 ? rf_argmin(c->t, rows) : rf_argmax(c->t, rows);
+    if (last) {
+        const rf_tensor end =
+            rf_subtract(c->t, rf_count_along(c->t, rows, rf_tensor_shape(c->t, rows).rank - 1), NUM(1));
+        y = rf_cast(c->t, rf_subtract(c->t, end, rf_cast(c->t, y, RF_F32)), RF_I32);
+    }
     const rf_tensor kept = rf_import_swap_last(c, rf_expand_dims(c->t, y, -1), at);
     c->out[0] = rf_import_int(c, "keepdims", 1) ? kept : rf_squeeze(c->t, kept, at);
 }
@@ -133,6 +142,22 @@ static void reduce_trace(rf_import_call *c)
     if (rf_trace_status(c->t) < 0) return;
     const rf_tensor y = reduce_axes(c, x, axes, count, rf_import_int(c, "keepdims", 1) ? RF_KEEP_DIMS : RF_DROP_DIMS);
     c->out[0] = rf_import_back(c, 0, y);
+}
+
+/* Elements less their mean, by their deviation. */
+static void mean_variance_trace(rf_import_call *c)
+{
+    static const int64_t usual[] = { 0, 2, 3 };
+    const rf_tensor x = X;
+    const int32_t rank = rf_tensor_shape(c->t, x).rank;
+    int32_t axes[RF_MAX_RANK];
+    rf_tensor mean, variance;
+    uint32_t count = rf_import_axes(c, 1, rank, axes);
+    for (; count < 3 && !json_object_get(c->attributes, "axes"); count++)
+        axes[count] = rf_import_axis(c, usual[count], rank);
+    if (rf_moments(c->t, x, axes, count, RF_KEEP_DIMS, &mean, &variance) < 0) return;
+    const rf_tensor deviation = rf_add(c->t, rf_sqrt(c->t, variance), NUM(1e-9));
+    c->out[0] = rf_divide(c->t, rf_subtract(c->t, x, mean), deviation);
 }
 
 /* ---- joining and taking ---- */
@@ -521,6 +546,8 @@ static const rf_import_op ops[] = {
     R("ReduceLogSumExp"),
     A("Softmax", softmax_trace, 1, 1, 1, RF_IMPORT_RANK_SAME),
     A("LogSoftmax", softmax_trace, 1, 1, 1, RF_IMPORT_RANK_SAME),
+    A("Hardmax", softmax_trace, 1, 1, 1, RF_IMPORT_RANK_SAME),
+    A("MeanVarianceNormalization", mean_variance_trace, 1, 1, 1, RF_IMPORT_RANK_SAME),
     A("CumSum", cumsum_trace, 2, 2, 1, RF_IMPORT_RANK_SAME),
     A("TopK", top_k_trace, 1, 2, 2, RF_IMPORT_RANK_SAME),
     A("ArgMax", arg_trace, 1, 1, 1, RF_IMPORT_RANK_SPECIAL),

@@ -77,6 +77,118 @@ static void one_hot_trace(rf_import_call *c)
     c->out[0] = y;
 }
 
+/* ---- along one axis, a number for each element ---- */
+
+/* Numbers of places with the axis last, as rows. */
+static rf_tensor rows_of(rf_import_call *c, rf_tensor x)
+{
+    const int32_t rank = rf_tensor_shape(c->t, x).rank;
+    const rf_size sizes[] = { rank > 1 ? rf_size_of(x, 0, rank - 1) : rf_size_fixed(1), rf_size_of(x, rank - 1, 1) };
+    return rf_regroup(c->t, x, sizes, 2);
+}
+
+/* x with the axis last, and the numbers too, of which there may be fewer along other axes. False: it failed. */
+static bool by_rows(rf_import_call *c, rf_tensor *x, rf_tensor *numbers, int32_t *axis)
+{
+    *x = X;
+    const rf_shape shape = rf_tensor_shape(c->t, *x);
+    *axis = rf_import_axis(c, rf_import_int(c, "axis", 0), shape.rank);
+    if (*axis < 0) return false;
+    *numbers = from_end(c, 1, shape.dim[*axis]);
+    const rf_shape taken = rf_tensor_shape(c->t, *numbers);
+    if (taken.rank != shape.rank) rf_import_call_fail(c, "has numbers with other dimensions than its operand");
+    if (rf_trace_status(c->t) < 0) return false;
+    for (int32_t d = 0; d < shape.rank; d++)
+        if (d != *axis && taken.dim[d] != shape.dim[d]) *x = rf_import_slice(c, *x, d, 0, taken.dim[d], 1);
+    *x = rf_import_swap_last(c, *x, *axis);
+    *numbers = rf_import_swap_last(c, *numbers, *axis);
+    return rf_trace_status(c->t) >= 0;
+}
+
+static void gather_elements_trace(rf_import_call *c)
+{
+    rf_tensor x, numbers;
+    rf_size sizes[RF_MAX_RANK];
+    int32_t axis;
+    if (!by_rows(c, &x, &numbers, &axis)) return;
+    const uint32_t rank = rf_sizes_of(c->t, numbers, 0, sizes);
+    const rf_tensor rows = rf_gather_positions(c->t, rows_of(c, x), rows_of(c, numbers));
+    const rf_tensor y = rf_import_swap_last(c, rf_regroup(c->t, rows, sizes, rank), axis);
+    c->out[0] = rf_import_back(c, 0, y);
+}
+
+/* Each place takes the sum of what is put there, which is one number but for "add". */
+static void scatter_elements_trace(rf_import_call *c)
+{
+    static const int32_t added = -2;
+    rf_tensor x, numbers;
+    int32_t axis;
+    const char *reduction = rf_import_text(c, "reduction", "none");
+    const bool add = strcmp(reduction, "add") == 0;
+    const rf_shape shape = rf_import_shape_of_operand(c, 0), given = rf_import_shape_of_operand(c, 2);
+    if (!add && strcmp(reduction, "none") != 0)
+        rf_import_call_fail(c, "puts elements by a reduction that is not there");
+    if (!by_rows(c, &x, &numbers, &axis)) return;
+    for (int32_t d = 0; d < shape.rank; d++)
+        if (given.rank != shape.rank || (d != axis && given.dim[d] != shape.dim[d])) {
+            rf_import_call_fail(c, "puts elements into a part of the other axes");
+            return;
+        }
+    const int64_t width = shape.dim[axis];
+    const rf_tensor hot = rf_one_hot(c->t, numbers, (int32_t)(width < INT32_MAX ? width : INT32_MAX));
+    const rf_tensor updates = rf_expand_dims(c->t, rf_import_swap_last(c, rf_import_float_of(c, 2), axis), -1);
+    const rf_tensor sum = rf_reduce_sum(c->t, rf_where(c->t, hot, updates, NUM(0)), &added, 1, RF_DROP_DIMS);
+    const rf_tensor put = rf_reduce_max(c->t, hot, &added, 1, RF_DROP_DIMS);
+    const rf_tensor y = add ? rf_add(c->t, x, sum) : rf_where(c->t, put, sum, x);
+    c->out[0] = rf_import_back(c, 0, rf_import_swap_last(c, y, axis));
+}
+
+/* The first steps of each sequence, as many as an operand says, in reverse order. */
+static void reverse_sequence_trace(rf_import_call *c)
+{
+    static const int32_t exchange[] = { 1, 0, 2, 3, 4, 5 };
+    rf_tensor x = X;
+    const bool time_first = rf_import_int(c, "time_axis", 0) == 0;
+    if (rf_import_int(c, "batch_axis", 1) != (time_first ? 1 : 0) || rf_import_int(c, "time_axis", 0) > 1)
+        rf_import_call_fail(c, "has axes that are not the first two");
+    if (time_first) x = rf_transpose(c->t, x, exchange);
+    const rf_tensor length = rf_expand_dims(c->t, rf_import_float_of(c, 1), 1), place = rf_positions_along(c->t, x, 1);
+    const rf_tensor from_last = rf_subtract(c->t, rf_subtract(c->t, length, NUM(1)), place);
+    const rf_tensor inside = rf_compare(c->t, RF_GREATER_EQUAL, from_last, NUM(0));
+    const rf_tensor places = rf_cast(c->t, rf_where(c->t, inside, from_last, place), RF_I32);
+    const rf_tensor y = rf_gather_positions(c->t, x, places);
+    c->out[0] = rf_import_back(c, 0, time_first ? rf_transpose(c->t, y, exchange) : y);
+}
+
+/* ---- diagonals ---- */
+
+/* Column less row of the last two axes, [rows, columns]. */
+static rf_tensor diagonals_of(rf_import_call *c, rf_tensor x)
+{
+    const int32_t rank = rf_tensor_shape(c->t, x).rank;
+    const rf_tensor rows = rf_expand_dims(c->t, rf_positions_along(c->t, x, rank - 2), 1);
+    return rf_subtract(c->t, rf_positions_along(c->t, x, rank - 1), rows);
+}
+
+static void trilu_trace(rf_import_call *c)
+{
+    const rf_tensor x = X, k = NUM(rf_import_number(c, 1, 0));
+    if (rf_tensor_shape(c->t, x).rank < 2) rf_import_call_fail(c, "has an operand that is no matrix");
+    if (rf_trace_status(c->t) < 0) return;
+    const rf_comparison inside = rf_import_int(c, "upper", 1) ? RF_GREATER_EQUAL : RF_LESS_EQUAL;
+    const rf_tensor y = rf_where(c->t, rf_compare(c->t, inside, diagonals_of(c, x), k), x, NUM(0));
+    c->out[0] = rf_import_back(c, 0, y);
+}
+
+static void eye_like_trace(rf_import_call *c)
+{
+    const rf_tensor x = X, k = NUM((double)rf_import_int(c, "k", 0));
+    if (rf_tensor_shape(c->t, x).rank != 2) rf_import_call_fail(c, "has an operand that is no matrix");
+    if (rf_trace_status(c->t) < 0) return;
+    const rf_tensor y = rf_compare(c->t, RF_EQUAL, diagonals_of(c, x), k);
+    c->out[0] = strcmp(rf_import_text(c, "kind", "float"), "whole") == 0 ? rf_cast(c->t, y, RF_I32) : y;
+}
+
 #define P(name, fn, in_least, in_most, out, rank)                                                                      \
     {                                                                                                                  \
         name, fn, RF_IMPORT_PLAIN, in_least, in_most, out, rank, 0                                                     \
@@ -85,5 +197,11 @@ static const rf_import_op ops[] = {
     P("Gather", gather_trace, 2, 2, 1, RF_IMPORT_RANK_SPECIAL),
     P("GatherND", gather_nd_trace, 2, 2, 1, RF_IMPORT_RANK_SPECIAL),
     P("OneHot", one_hot_trace, 3, 3, 1, RF_IMPORT_RANK_SPECIAL),
+    P("GatherElements", gather_elements_trace, 2, 2, 1, RF_IMPORT_RANK_SAME),
+    P("ScatterElements", scatter_elements_trace, 3, 3, 1, RF_IMPORT_RANK_SAME),
+    P("Scatter", scatter_elements_trace, 3, 3, 1, RF_IMPORT_RANK_SAME),
+    P("ReverseSequence", reverse_sequence_trace, 2, 2, 1, RF_IMPORT_RANK_SAME),
+    P("Trilu", trilu_trace, 1, 2, 1, RF_IMPORT_RANK_SAME),
+    P("EyeLike", eye_like_trace, 1, 1, 1, RF_IMPORT_RANK_SAME),
 };
 const rf_import_op_list rf_import_place_ops = { ops, sizeof(ops) / sizeof(ops[0]) };
