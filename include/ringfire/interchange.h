@@ -154,8 +154,8 @@ typedef struct rf_weight_note {
 typedef struct rf_weight_report {
     rf_weight_note *notes; /**< all variables of the model, then all tensors that are left over */
     uint32_t count;
-    uint32_t counts[4];   /**< notes of each ::rf_weight_outcome */
-    char *text;           /**< holds the names */
+    uint32_t counts[4]; /**< notes of each ::rf_weight_outcome */
+    char *text;         /**< holds the names */
     /** For people: a line for each note that is not RF_WEIGHT_LOADED; "" where there is none */
     char *summary;
     uint64_t reserved[3]; /**< zero until a later version has more to say */

@@ -189,7 +189,7 @@ RF_API RF_MUST_USE rf_result rf_pretrained_image_scale(const rf_pretrained *pret
  */
 RF_API const char *rf_pretrained_new_variable(const rf_pretrained *pretrained, uint32_t index);
 /**
- * What became of the variables of the model and of the tensors of the files, the same on all
+ * Says what became of the variables of the model and of the tensors of the files, the same on all
  * workers. Variables that begin anew are RF_WEIGHT_MISSING, or RF_WEIGHT_MISMATCHED where the files
  * have a head of another size. Tensors that no variable got are RF_WEIGHT_LEFT_OVER: those of a
  * head that the model lacks, constants of old files, and second copies of a table.

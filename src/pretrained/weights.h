@@ -48,7 +48,7 @@ rf_result rf_weights_admit(const rf_weights *weights, const char *name, rf_shape
 /* The variables of a model, each of which has been admitted: all tensors must have a place in it. */
 rf_result rf_weights_bind(rf_weights *weights, rf_model *model);
 
-/* What has become of variables and tensors. */
+/* Notes of what has become of variables and tensors. */
 rf_result rf_weights_note(const rf_weights *weights, const rf_model *model, rf_weight_notes *notes);
 
 /* Elements that are moved at once. */
