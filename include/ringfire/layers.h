@@ -92,6 +92,9 @@ typedef struct rf_batch_norm_params {
     const char *name;
     /** Mean and variance are those of so many consecutive examples of the batch. 0: see below */
     uint32_t virtual_batch_size;
+    /** The moving variance takes a batch's variance times n / (n - 1), n being the examples times
+     * the positions of a channel, as in PyTorch; not with `virtual_batch_size` */
+    bool unbiased_variance;
     uint64_t reserved[7]; /**< zero: room for later fields */
 } rf_batch_norm_params;
 /**

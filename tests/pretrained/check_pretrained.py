@@ -160,6 +160,7 @@ class Reference:
             loss.backward()
             losses.append(loss.item())
             optimizer.step()
+            self.state.update(self.moved)
         return losses
 
 
@@ -214,10 +215,10 @@ def check_gradients(before, after, wanted, written):
     return worst
 
 
-def check_averages(after, moved):
-    for name, average in moved.items():
+def check_averages(after, wanted, tolerance):
+    for name, average in wanted.items():
         kind, shape, data = after[name]
-        compare(name, hub.decode(data, kind, shape), average.detach().numpy(), 1e-5)
+        compare(name, hub.decode(data, kind, shape), average.detach().numpy(), tolerance)
 
 
 def check_losses(devices, text, wanted):
@@ -271,10 +272,11 @@ def check_case(driver, launcher, name, folder):
         run(driver, "step", folder, RATE)
         after = hub.read_directory(folder / "step")
         line += ", gradients %.1e" % check_gradients(before, after, reference.gradients(), written)
-        check_averages(after, reference.moved)
+        check_averages(after, reference.moved, 1e-5)
         losses = reference.train()
         for devices in ("1", "2"):
             check_losses(devices, run(driver, "train", folder, devices), losses)
+            check_averages(hub.read_directory(folder / "trained"), reference.state, 1e-3)
         if launcher:
             check_losses("workers", run(launcher, "run", "-n", "2", "--no-prefix", "--", driver,
                                         "train", folder, "workers"), losses)

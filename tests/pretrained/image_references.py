@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The architectures of images, as references.py has those of texts. In training, batch["training"],
 batch normalization takes the batch's mean and variance; batch["moved"] gets the averages that
-follow, of which the variance is the biased one."""
+follow."""
 import math
 
 import torch
@@ -27,10 +27,10 @@ def norm_shapes(name, width):
 def batch_norm(v, batch, x, name, momentum=0.1, epsilon=1e-5):
     mean, variance = v[name + ".running_mean"], v[name + ".running_var"]
     if batch.get("training"):
-        now = x.mean((0, 2, 3)), x.var((0, 2, 3), unbiased=False)
-        for part, old, new in zip(("mean", "var"), (mean, variance), now):
-            batch["moved"][name + ".running_" + part] = (1 - momentum) * old + momentum * new
-        mean, variance = now
+        state = mean.clone(), variance.clone()  # which PyTorch's own function moves
+        F.batch_norm(x.detach(), *state, training=True, momentum=momentum)
+        batch["moved"].update(zip((name + ".running_mean", name + ".running_var"), state))
+        mean, variance = x.mean((0, 2, 3)), x.var((0, 2, 3), unbiased=False)
     scale = v[name + ".weight"] / (variance + epsilon).sqrt()
     return (x - mean[:, None, None]) * scale[:, None, None] + v[name + ".bias"][:, None, None]
 
