@@ -356,7 +356,7 @@ int main(int argc, char **argv)
     if (!s.steps) s.steps = s.full ? 5000 : 2000;
     if (s.steps > steps_per_report) s.steps += (steps_per_report - s.steps % steps_per_report) % steps_per_report;
     if (!options.batch_size) options.batch_size = s.full ? 64 : 12;
-    if (s.texts.empty()) s.texts = { EXAMPLE_SOURCE, EXAMPLE_SOURCE "/docs" };
+    if (s.texts.empty()) s.texts = { EXAMPLE_TEXTS };
     text corpus = {};
     rf::strategy strategy;
     int status = -1;
