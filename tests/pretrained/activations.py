@@ -7,8 +7,9 @@ import torch.nn.functional as F
 
 
 class Kink:
-    """An activation whose slope jumps at some inputs, and how near one has come to them, relative to
-    the mean input. An input that roundings move over a jump changes a gradient by more than they."""
+    """An activation whose slope jumps at some inputs, and how near one has come to them, relative
+    to the mean input. An input that roundings move over a jump changes a gradient by more than
+    they."""
 
     def __init__(self, function, *places):
         self.function, self.places, self.nearest = function, places, math.inf

@@ -32,7 +32,7 @@ static const char *path_of(const session *s, const char *name)
     return path;
 }
 
-/* Of the first device, whatever driver the environment names. */
+/* The first device is that of whatever driver the environment names. */
 static rf_result open_strategy(const char *devices, rf_strategy **out)
 {
     if (strcmp(devices, "workers") == 0) {

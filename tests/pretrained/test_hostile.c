@@ -172,7 +172,7 @@ static void sizes(rf_strategy *strategy)
 }
 TEST_ON_ONE(sizes)
 
-/* What is written replaces a link, and not what it leads to. */
+/* A saved file replaces a link, and not what that leads to. */
 static void links(rf_strategy *strategy)
 {
     static const char *const names[] = { CONFIG, WEIGHTS, "tokenizer.json" };
