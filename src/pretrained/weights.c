@@ -402,8 +402,7 @@ uint64_t rf_weight_rows(const rf_weight *w)
 static rf_result read_run(const rf_weights *weights, const rf_weight *w, uint64_t at, uint64_t count, void *raw)
 {
     const uint64_t size = rf_dtype_size(w->tensor->is.dtype);
-    return rf_safetensors_read_range(weights->files->files[w->tensor->file].file, w->tensor->is.name, at * size, raw,
-                                     count * size);
+    return rf_tensor_files_read(weights->files, w->tensor, at * size, raw, count * size);
 }
 
 /* Where a row of a kernel's matrix is among the columns of its tensor, and the other way round. */
@@ -556,9 +555,7 @@ static rf_result read_values(void *user, const char *name, uint64_t offset, void
     RF_TRY(find_values(s, name));
     const rf_weight *w = s->first;
     const uint64_t bytes = rf_dtype_size(w->tensor->is.dtype);
-    if (s->count == 0)
-        return rf_safetensors_read_range(s->weights->files->files[w->tensor->file].file, w->tensor->is.name, offset,
-                                         data, size);
+    if (s->count == 0) return rf_tensor_files_read(s->weights->files, w->tensor, offset, data, size);
     const bool transposed = is_transposed(w);
     const bool flat = !transposed && w->row->part == 0;
     const uint64_t count = size / bytes, width = transposed ? w->in : flat ? w->in : w->total;

@@ -329,6 +329,16 @@ static void fine_tuning(rf_strategy *strategy)
 }
 
 /* The guide's program. */
+static rf_result read_gguf(rf_strategy *strategy, const char *file, const char *directory)
+{
+    rf_pretrained *pretrained;
+    TRY(rf_pretrained_open(strategy, file, NULL, &pretrained));
+    TRY(rf_pretrained_save(pretrained, directory));
+    rf_pretrained_destroy(&pretrained);
+    return RF_OK;
+}
+
+/* The guide's program. */
 static rf_result write_gguf(rf_pretrained *pretrained, const char *directory, const char *file, const char *adapter,
                             const char *adapter_file)
 {
@@ -372,6 +382,20 @@ static void gguf_files(rf_strategy *strategy)
     OK(rf_gguf_find_tensor(file, "blk.0.ffn_up.weight.lora_b", &tensor));
     assert_true(rf_shape_equal(tensor.shape, RF_SHAPE(4 * WIDTH, 2)));
     rf_gguf_close(&file);
+    char directory[160];
+    rf_array_set set;
+    snprintf(directory, sizeof(directory), "%s", in(&d, "made"));
+    OK(rf_pretrained_save_gguf(p, path, NULL));
+    OK(read_gguf(strategy, path, directory));
+    OK(rf_safetensors_read(in(&d, "made/model.safetensors"), &set));
+    assert_int_equal(set.count, d.count);
+    for (uint32_t i = 0; i < set.count; i++) {
+        assert_memory_equal(set.items[i].name, "transformer.", 12);
+        const rf_array *is = &set.items[i].array, *was = find_tensor(&d, set.items[i].name + 12);
+        assert_true(rf_shape_equal(is->shape, was->shape));
+        assert_memory_equal(is->data, was->data, (size_t)rf_shape_count(is->shape) * sizeof(float));
+    }
+    rf_array_set_free(&set);
     FAILS(rf_pretrained_save_gguf(p, path, &(rf_pretrained_gguf_params){ .type = RF_GGUF_Q4_K }),
           RF_ERROR_INVALID_ARGUMENT, "F32, F16, BF16 and Q8_0 are written");
     scratch_write(in(&d, "config.json"),

@@ -762,8 +762,9 @@ def from_pretrained(directory: Path, sequence_length: int = 0,
                     synchronized_batch_norm: bool = False, quantize: Optional[str] = None,
                     quantized_weights: Sequence[str] = (), class_names: Sequence[str] = (),
                     packed: bool = False) -> Pretrained:
-    """The model of a directory of the Hugging Face hub, on the strategy of the scope. What
-    ``config.json`` asks for and is not there is an error, unless it is one of ``ignored_keys``.
+    """The model of a directory of the Hugging Face hub, or of a GGUF file, on the strategy of the
+    scope. What ``config.json`` asks for and is not there is an error, unless it is one of
+    ``ignored_keys``.
     ``synchronized_batch_norm``: in training, statistics are those of the whole batch.
     ``quantize`` stores weights in few bits, as ``set_quantization()`` of strategies does.
     ``class_names``: the model becomes a classifier of these classes, whose head begins anew where
