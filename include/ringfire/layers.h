@@ -432,11 +432,11 @@ RF_API RF_MUST_USE rf_result rf_layer_select_step(int32_t step, rf_layer **out);
 /** How rf_rotary_params changes the angles of rotary positions. */
 typedef enum rf_rotary_scaling {
     RF_ROTARY_UNSCALED,
-    RF_ROTARY_LINEAR,  /**< all angles divided by `factor` (Chen et al. 2023) */
+    RF_ROTARY_LINEAR, /**< all angles divided by `factor` (Chen et al. 2023) */
     /** A larger base for rows over `original_length` ("dynamic NTK"). In rf_model_generate() rows
      * are as long as the longest prompt and its new tokens. */
     RF_ROTARY_DYNAMIC,
-    RF_ROTARY_LLAMA3,  /**< slow angles divided by `factor`, fast ones kept, as Llama 3.1 */
+    RF_ROTARY_LLAMA3, /**< slow angles divided by `factor`, fast ones kept, as Llama 3.1 */
 } rf_rotary_scaling;
 /** Options of rotary positions. */
 typedef struct rf_rotary_params {
