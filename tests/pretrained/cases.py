@@ -135,7 +135,7 @@ CASES = {
                            {"names": "torchvision", "counters": True}),
     "resnet18": ({"architecture": "resnet18", "num_classes": 5, "num_features": 512,
                   "pretrained_cfg": {"input_size": [3, 224, 224]}},
-                 {"counters": True, "side": 64}),
+                 {"counters": True, "side": 48}),
     "vit": (VIT, {"shards": 2}),
     "vit no head": (of(VIT, architectures=["ViTModel"], hidden_act="gelu_new", patch_size=4,
                        pooler_output_size=16, pooler_act="relu", image_size=8), {}),
