@@ -33,13 +33,14 @@ static const char *path_of(const session *s, const char *name)
     return path;
 }
 
+/* The first device is that of whatever driver the environment names. */
 static rf_result open_strategy(const char *devices, rf_strategy **out)
 {
     if (strcmp(devices, "workers") == 0) {
-        const rf_multi_worker_params params = { .mirrored = { .devices = "llvmpipe" } };
+        const rf_multi_worker_params params = { .mirrored = { .devices = "0" } };
         return rf_strategy_create_multi_worker(&params, out);
     }
-    const rf_mirrored_params params = { .devices = strcmp(devices, "2") == 0 ? "llvmpipe,llvmpipe" : "llvmpipe" };
+    const rf_mirrored_params params = { .devices = strcmp(devices, "2") == 0 ? "0,0" : "0" };
     return rf_strategy_create_mirrored(&params, out);
 }
 
@@ -314,7 +315,10 @@ static rf_result run(session *s, const char *what, const char *argument)
     if (s->packed) return write_packed(s);
     if (adapts) TRY(rf_lora_load(rf_pretrained_model(s->pretrained), "a", path_of(s, "adapter")));
     if (strcmp(what, "adapter") == 0) return write_adapted(s, argument);
-    if (trains) return train(s, &adamw, STEPS, true);
+    if (trains) {
+        TRY(train(s, &adamw, STEPS, true));
+        return adapts ? RF_OK : rf_pretrained_save(s->pretrained, path_of(s, "trained"));
+    }
     if (strcmp(what, "results") == 0) {
         TRY(write_results(s, "results.safetensors", true));
         return rf_pretrained_save(s->pretrained, path_of(s, "same"));
