@@ -43,8 +43,8 @@ def attend(query, key, value):
     return y.transpose(1, 2).flatten(2)
 
 
-def split_heads(x, heads):
-    return x.unflatten(2, (heads, x.shape[2] // heads)).transpose(1, 2)
+def apart(x, heads):
+    return x.reshape(*x.shape[:2], heads, -1).transpose(1, 2)
 
 
 class Products:
@@ -76,7 +76,7 @@ def gpt2(v, c, product, ids):
     for i in range(c["n_layer"]):
         block = "h.%d." % i
         parts = product(norm(x, block + "ln_1"), block + "attn.c_attn").split(width, dim=2)
-        x = x + product(attend(*(split_heads(p, heads) for p in parts)), block + "attn.c_proj")
+        x = x + product(attend(*(apart(p, heads) for p in parts)), block + "attn.c_proj")
         y = product(norm(x, block + "ln_2"), block + "mlp.c_fc")
         x = x + product(F.gelu(y, approximate="tanh"), block + "mlp.c_proj")
     return F.linear(norm(x, "ln_f"), v["wte.weight"])
@@ -107,7 +107,7 @@ def qwen2(v, c, product, ids):
     for i in range(c["num_hidden_layers"]):
         block = "model.layers.%d." % i
         y = norm(x, block + "input_layernorm")
-        query, key, value = (split_heads(product(y, block + "self_attn.%s_proj" % p), n)
+        query, key, value = (apart(product(y, block + "self_attn.%s_proj" % p), n)
                              for p, n in zip("qkv", (heads, few, few)))
         value = value.to(query.dtype)
         y = attend(turn(query, *turns), turn(key, *turns), value)

@@ -185,9 +185,9 @@ def main():
     parser.add_argument("--pytorch", metavar="PYTHON", help="the Python that has PyTorch")
     o = parser.parse_args()
     o.out, o.programs = o.out.resolve(), o.programs.resolve()
-    if unknown := [name for name in o.only or () if name.partition("/")[0] not in phases.NAMES + phases.ALONE]:
-        parser.error("there is no phase '%s'; there are %s" % (
-            unknown[0], ", ".join(phases.NAMES + phases.ALONE)))
+    known = phases.NAMES + phases.ALONE
+    if unknown := [name for name in o.only or () if name.partition("/")[0] not in known]:
+        parser.error("there is no phase '%s'; there are %s" % (unknown[0], ", ".join(known)))
     for name in ("tools/ringfire", "tools/ringfire-bench"):
         if not (o.programs / name).exists():
             parser.error("%s holds no %s: name a build directory, or a bundle's folder, "

@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include <jansson.h>
 #include <msgpack.h>
@@ -43,14 +42,6 @@ enum { MOST_SECONDS = SANITIZED ? 10 : 1 };    /* sanitizers make everything sev
 static const uint64_t most_memory = 64u << 20; /* besides the file's size */
 #define FILE_NAME "hostile.rfck"
 
-/* The processor time of this process: other load of the machine does not count. */
-static double processor_time(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 static rf_result open_and_verify(const rf_file_ops *ops)
 {
     rf_archive *a;
@@ -68,12 +59,12 @@ static rf_result check_with(const void *file, uint64_t size, rf_result (*read)(c
     const rf_file_ops ops = memory_file_ops(&files);
     memory_files_put(&files, FILE_NAME, file, size);
     peak_memory peak;
-    const double start = processor_time();
+    const double start = processor_seconds();
     wrapped_reset(0);
     peak_memory_begin(&peak);
     const rf_result r = read(&ops);
     const uint64_t resident = peak_memory_end(&peak), counted = wrapped_peak();
-    const double seconds = processor_time() - start;
+    const double seconds = processor_seconds() - start;
     if (counted > size + most_memory || resident > size + most_memory || seconds >= MOST_SECONDS * slowness())
         fail_msg("a file of %llu bytes took %.2f s, %llu bytes (%llu resident)", (unsigned long long)size, seconds,
                  (unsigned long long)counted, (unsigned long long)resident);
