@@ -289,6 +289,11 @@ typedef struct rf_optimizer_params {
      */
     const rf_parameter_group *groups;
     uint32_t num_groups;
+    /**
+     * ADAM, ADAMW, LION and SGD with a momentum: how slots are stored. Averages (use_ema) stay in
+     * f32. Checkpoints hold f32 always: a run goes on with its bits, or with another type.
+     */
+    rf_optimizer_state_type state_type;
     double initial_accumulator_value; /**< ADAGRAD: of the sum of squares; 0: 0.1 */
     /** CUSTOM: the update. Not for files of models and parameter servers, which hold no code. */
     const rf_custom_optimizer *custom;
