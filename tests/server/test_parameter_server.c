@@ -119,6 +119,20 @@ TEST_OF(synchronous_tests, parameter_groups)
                                          .optimizer = grouped });
 }
 
+/* Servers store what their optimizers keep in 8 bits: in the same blocks, where each variable is on one of them. */
+TEST_OF(synchronous_tests, state_in_few_bits)
+{
+    check_same_values(&(cluster_params){
+        .num_workers = 1,
+        .num_servers = 2,
+        .synchronous = true,
+        .before = 3,
+        .steps = 6,
+        .after = 3,
+        .batch = 33,
+        .optimizer = { .kind = RF_OPTIMIZER_ADAM, .learning_rate = 0.01, .state_type = RF_OPTIMIZER_STATE_8BIT } });
+}
+
 /* A training begins on the chief alone, goes on with servers and ends on the chief: nothing of it is lost on the way.
  */
 TEST_OF(synchronous_tests, moving_training)
