@@ -74,7 +74,7 @@ static float number_at(const code_map *map, const uint32_t *words, uint64_t i)
     return map->value[block[at / 4] >> 8 * (at % 4) & 255] * scale;
 }
 
-static bool holds(const code_map *map, const uint32_t *words, const float values[RF_STATE_BLOCK])
+static bool block_holds(const code_map *map, const uint32_t *words, const float values[RF_STATE_BLOCK])
 {
     for (uint32_t i = 0; i < RF_STATE_BLOCK; i++)
         if (number_at(map, words, i) != values[i]) return false;
@@ -90,7 +90,7 @@ static bool encode_again(const code_map *map, float most, const float values[RF_
     for (int i = 0; i < 5; i++, scale = nextafterf(scale, INFINITY)) {
         if (-map->value[0] * scale != most) continue;
         write_codes(map, scale, values, words);
-        if (holds(map, words, values)) return true;
+        if (block_holds(map, words, values)) return true;
     }
     return false;
 }

@@ -35,7 +35,7 @@ static inline uint64_t rf_state_words(rf_optimizer_state_type type, uint64_t cou
     return type == RF_OPTIMIZER_STATE_F32 ? count : count / RF_STATE_BLOCK * rf_state_block_words(type);
 }
 
-/* What a code stands for, where the scale is 1. */
+/* The number that a code stands for, where the scale is 1. */
 float rf_state_code_value(bool positive, uint32_t code);
 /* Numbers [first, first + count) of those that `words` hold. */
 void rf_state_decode(rf_state_form form, const void *words, uint64_t first, uint64_t count, float *values);

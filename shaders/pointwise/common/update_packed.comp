@@ -1,10 +1,10 @@
 #version 450
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Updates whose slots are in few bits, as src/base/state_form.h has them: RULE 1 momentum, 2 Adam, 6
- * Lion, as in update.comp. A workgroup has a block of 256 elements, an invocation four of them.
- * -DBYTES: slots are in 8 bits, else in bf16, into which they are rounded up or down by chance. What
- * decides about a code is products and sums of f32, which all devices round alike, and so is what a
- * code stands for. */
+/* Updates whose slots are in few bits, as src/base/state_form.h has them: RULE 1 momentum, 2 Adam,
+ * 6 Lion, as in update.comp. A workgroup has a block of 256 elements, an invocation four of them.
+ * -DBYTES: slots are in 8 bits, else in bf16, into which they are rounded up or down by chance.
+ * Codes, and numbers that they stand for, follow from products and sums of f32, which all devices
+ * round alike. */
 #extension GL_GOOGLE_include_directive : require
 #include "include/reduction.glsl"
 #include "include/scalar_math.glsl"
@@ -47,7 +47,8 @@ vec4 magnitude_of(uint positive, uvec4 k)
     uvec4 q = max(k, uvec4(1)) + positive, e = (floatBitsToUint(vec4(q)) >> 23) - 127u;
     uvec4 d = e - positive;
     vec4 low = mix(mix(vec4(1e-7), vec4(1e-6), equal(d, uvec4(1))), vec4(1e-5), equal(d, uvec4(2)));
-    vec4 high = mix(mix(vec4(1e-4), vec4(1e-3), equal(d, uvec4(4))), vec4(1e-2), equal(d, uvec4(5)));
+    vec4 high = mix(vec4(1e-4), vec4(1e-3), equal(d, uvec4(4)));
+    high = mix(high, vec4(1e-2), equal(d, uvec4(5)));
     vec4 decade = mix(mix(low, high, greaterThan(d, uvec4(2))), vec4(1e-1), equal(d, uvec4(6)));
     precise vec4 size = vec4(18u * q + 9u - (uvec4(16) << e)) * decade;
     size = size * uintBitsToFloat((126u - e) << 23);
@@ -108,7 +109,7 @@ uint codes_of(uint positive, vec4 x, uint scale)
     return scale == 0u || scale == 0x7fc00000u ? 0u : code_of(positive, x, uintBitsToFloat(scale));
 }
 
-/* Of all invocations of the workgroup. */
+/* The largest ones of all invocations of the workgroup. */
 uvec2 gather_largest(uvec2 largest)
 {
     uint lane = gl_LocalInvocationID.x;
@@ -132,8 +133,8 @@ vec4 value_of(uvec2 words)
 }
 
 /* `chance` has 16 bits: how often of 65536 times a number is rounded away from 0 is its distance
- * from the one below. What is denormal becomes 0, as devices disagree about it, and so do signs of
- * NaN. */
+ * from the one below. Devices disagree about denormal numbers, which become 0, and about the sign
+ * of NaN. */
 uvec2 round_to_bf16(vec4 x, uvec4 chance)
 {
     uvec4 bits = floatBitsToUint(x), size = bits & 0x7fffffffu;
@@ -149,7 +150,8 @@ void main()
     if (block >= p.blocks || SKIPS) return; /* all of the workgroup */
     uint at = block * LANES + lane;
     vec4 x = param[p.param_base + at], a, b = vec4(0);
-    uint first0 = p.slot_base[0] + block * BLOCK_WORDS, first1 = p.slot_base[1] + block * BLOCK_WORDS;
+    uint first0 = p.slot_base[0] + block * BLOCK_WORDS;
+    uint first1 = p.slot_base[1] + block * BLOCK_WORDS;
 #ifdef BYTES
     a = value_of(0u, slot0[first0 + lane], uintBitsToFloat(slot0[first0 + LANES]));
 #if SLOTS == 2

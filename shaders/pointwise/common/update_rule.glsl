@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The numbers of an update, at binding HYPER, and what RULE makes of four elements; update.comp says
- * which rule is which. NESTEROV is a constant of the shader. */
+/* The numbers of an update, at binding HYPER, and what RULE makes of four elements; update.comp
+ * numbers the rules. NESTEROV is a constant of the shader. */
 #if RULE != 4 && RULE != 12
 layout(std430, binding = HYPER) readonly buffer Hyper {
     float rate, grad_scale, clip_value, weight_decay, beta_1, beta_2, correction_1, correction_2,

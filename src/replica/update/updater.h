@@ -90,7 +90,7 @@ rf_result rf_segment_read(rf_strategy *strategy, const char *name, rf_gpu_buffer
 rf_result rf_slot_read(rf_gpu_buffer *buffer, rf_state_form form, uint64_t first, uint64_t count, float *values);
 /* From the beginning of a block on; where the last block is not full, zeros follow. */
 rf_result rf_slot_write(rf_gpu_buffer *buffer, rf_state_form form, uint64_t first, uint64_t count, const float *values);
-/* Of segments of the replica: a STATE value that ends with the segment's elements. */
+/* For a segment that the replica owns: a STATE value that ends with the segment's elements. */
 rf_result rf_slot_state(const rf_updater *updater, uint32_t slot, uint32_t index, rf_range_graph *g,
                         const void *identity, const rf_segment *segment, rf_value *out);
 

@@ -86,7 +86,7 @@ static rf_state_form form_of(const rf_op_call *call, uint32_t slot)
     return (rf_state_form){ (rf_optimizer_state_type)attr_of(call)->state_type, slot == 1 };
 }
 
-/* Up or down, by 16 bits of a number that belongs to element and update. What is denormal becomes 0, and NaN has one
+/* Up or down, by 16 bits of a number that belongs to element and update. Denormal numbers become 0, and NaN has one
  * form. */
 static void round_by_chance(const rf_op_call *call, uint32_t slot, float step, const float *values, uint16_t *halves)
 {
