@@ -2,6 +2,7 @@
 /* BERT learns from text alone, and what it has learned helps it to classify passages of which few have labels. */
 #include <string.h>
 
+#include "../common/text.h"
 #include "program.h"
 
 enum { MAX_TEXTS = 64, LEAST_VOCABULARY = 100 };
@@ -90,9 +91,9 @@ static void choose_settings(arguments *a, example_options *options)
     s->tuning_rate = a->full ? 2e-5 : 2e-4;
     if (!a->max_tokens) a->max_tokens = (uint32_t)(a->full ? bert_base : bert_tiny).vocabulary;
     if (a->num_texts > 0) return;
-    a->texts[a->num_texts++] = EXAMPLE_SOURCE;
-    a->texts[a->num_texts++] = EXAMPLE_SOURCE "/docs";
-    a->texts[a->num_texts++] = EXAMPLE_SOURCE "/include/ringfire";
+    static const char *const own_texts[] = { EXAMPLE_TEXTS, EXAMPLE_SOURCE "/include/ringfire" };
+    a->num_texts = sizeof(own_texts) / sizeof(*own_texts);
+    memcpy(a->texts, own_texts, sizeof(own_texts));
 }
 
 /* ---- program ---- */

@@ -9,10 +9,16 @@ enum { DEFAULT_TOKENS = 128, MAX_PATH = 4096 };
 
 /* ---- the directory ---- */
 
+static bool is_gguf(const char *path)
+{
+    const size_t length = strlen(path);
+    return length > 5 && strcmp(path + length - 5, ".gguf") == 0;
+}
+
 static int open_text(const char *directory, language *l)
 {
     char path[MAX_PATH];
-    snprintf(path, sizeof(path), "%s/tokenizer.json", directory);
+    snprintf(path, sizeof(path), is_gguf(directory) ? "%s" : "%s/tokenizer.json", directory);
     TRY(rf_tokenizer_load(path, &l->tokenizer));
     const rf_result r = rf_chat_template_load(directory, l->tokenizer, &l->chat_template);
     if (r != RF_ERROR_NOT_FOUND) TRY(r);

@@ -75,6 +75,23 @@ static int add_file(const char *folder, const char *name, text_files *files)
     return 0;
 }
 
+static int add_directory(const char *path, const char *const *suffixes, text_files *files);
+
+/* Hidden entries are left out; so are links to directories, which could lead round in a circle. */
+static int add_entry(const char *folder, const struct dirent *entry, const char *const *suffixes, text_files *files)
+{
+    struct stat info;
+    if (entry->d_name[0] == '.') return 0;
+    if (add_file(folder, entry->d_name, files) < 0) return -1;
+    char *path = files->paths[files->count - 1];
+    const bool is_directory = lstat(path, &info) == 0 && S_ISDIR(info.st_mode);
+    if (!is_directory && ends_with_one_of(entry->d_name, suffixes)) return 0;
+    files->count--;
+    const int result = is_directory ? add_directory(path, suffixes, files) : 0;
+    free(path);
+    return result;
+}
+
 static int add_directory(const char *path, const char *const *suffixes, text_files *files)
 {
     struct dirent **entries;
@@ -82,8 +99,7 @@ static int add_directory(const char *path, const char *const *suffixes, text_fil
     if (count < 0) return report(path, errno);
     int result = 0;
     for (int i = 0; i < count; i++) {
-        if (result == 0 && ends_with_one_of(entries[i]->d_name, suffixes))
-            result = add_file(path, entries[i]->d_name, files);
+        if (result == 0) result = add_entry(path, entries[i], suffixes, files);
         free(entries[i]);
     }
     free(entries);

@@ -22,15 +22,18 @@ typedef struct text_files {
     char **paths;
     uint32_t count;
 } text_files;
-/* The files among `paths`, and those in its directories whose names end with one of `suffixes` (with a NULL after the
- * last), by name. Says what is wrong and returns -1 when one is not there. */
+
+/* The own documentation of this project, which programs learn from unless they are told otherwise. */
+#define EXAMPLE_TEXTS EXAMPLE_SOURCE "/README.md", EXAMPLE_SOURCE "/CONTRIBUTING.md", EXAMPLE_SOURCE "/docs"
+
+/* The files among `paths`, and those in and below its directories whose names end with one of `suffixes` (with a NULL
+ * after the last), by name. Says what is wrong and returns -1 when one is not there. */
 int text_find_files(const char *const *paths, uint32_t num_paths, const char *const *suffixes, text_files *out);
 void text_free_files(text_files *files);
 
-/* Reads the files and directories (their *.md and *.txt, by name) one after the other. Says what is wrong and returns
- * -1 when one cannot be read, or when there is no text.
- * `byte_pairs`: the file of a tokenizer, which is learned from the text, with at most `max_tokens`, and written where
- * it does not exist yet. NULL: bytes. */
+/* Reads the files and directories (*.md and *.txt in and below them, by name) one after the other. Says what is wrong
+ * and returns -1 when one cannot be read, or when there is no text. `byte_pairs`: the file of a tokenizer, which is
+ * learned from the text, with at most `max_tokens`, and written where it does not exist yet. NULL: bytes. */
 int text_load(const char *const *paths, uint32_t num_paths, const char *byte_pairs, uint32_t max_tokens, text *out);
 void text_free(text *t);
 

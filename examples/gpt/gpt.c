@@ -2,6 +2,7 @@
 /* A small GPT learns to write text, byte by byte or in byte pairs, and writes some. */
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "../common/common.h"
 #include "../common/servers.h"
@@ -121,8 +122,9 @@ static void choose_model(settings *s, example_options *options)
     if (s->steps > STEPS_PER_REPORT) s->steps += (STEPS_PER_REPORT - s->steps % STEPS_PER_REPORT) % STEPS_PER_REPORT;
     if (!options->batch_size) options->batch_size = s->full ? 64 : 12;
     if (s->num_texts > 0) return;
-    s->texts[s->num_texts++] = EXAMPLE_SOURCE;
-    s->texts[s->num_texts++] = EXAMPLE_SOURCE "/docs";
+    static const char *const own_texts[] = { EXAMPLE_TEXTS };
+    s->num_texts = sizeof(own_texts) / sizeof(*own_texts);
+    memcpy(s->texts, own_texts, sizeof(own_texts));
 }
 
 /* ---- data ---- */

@@ -5,7 +5,7 @@
  * `generation_config.json` where there is one, and `model.safetensors` or
  * `model.safetensors.index.json` with its shards. A directory becomes a
  * functional model (model.h), which is trained, frozen, saved and exported as any other, and is
- * written back under the names and types of its files.
+ * written back under the names and types of its files. A GGUF file stands for such a directory.
  *
  * Readers trust no byte of a file. The rules of train.h for all of its functions hold here as well.
  */
@@ -15,6 +15,7 @@
 #include <ringfire/common.h>
 #include <ringfire/dataset.h>
 #include <ringfire/gguf.h>
+#include <ringfire/interchange.h>
 #include <ringfire/model.h>
 #include <ringfire/strategy.h>
 #include <ringfire/train.h>
@@ -104,7 +105,8 @@ typedef struct rf_pretrained_architecture {
 typedef struct rf_pretrained_params {
     /** Architectures of the caller, which go before those of the library. */
     const rf_pretrained_architecture *architectures;
-    /** Keys of `config.json` that may be there although nothing here knows them. */
+    /** Keys of `config.json`, or of a GGUF file, that may be there although nothing here knows
+     * them. */
     const char *const *ignored_keys;
     uint32_t num_architectures;
     uint32_t num_ignored_keys;
@@ -158,6 +160,13 @@ typedef struct rf_pretrained_params {
  * and give the same "logits" or, without a head, ViT's sequence of patches, or ResNet's image
  * [n, height / 32, width / 32, channels], and "pooler_output".
  *
+ * `path` may also be a GGUF file, or a directory with one GGUF file and no `config.json`. Its
+ * values become the configuration, and its tensors those of the hub, without llama.cpp's order of
+ * rows. Architectures "llama" (also Mistral's), "qwen2", "qwen3" and "gpt2" are known, and the
+ * types of rf_gguf_type, which become f32; rf_pretrained_params::quantize makes few bits of these.
+ * The tokenizer is rf_tokenizer_load()'s (text.h) to read; both must be known here. A value of the
+ * architecture or of the tokenizer, or a tensor, that is not known is an error that names it.
+ *
  * @param params may be NULL; copied but for architectures, which are borrowed as long as the result
  *   lives
  * With rf_pretrained_params::num_classes a directory of any class becomes a classifier, and
@@ -187,6 +196,14 @@ RF_API RF_MUST_USE rf_result rf_pretrained_image_scale(const rf_pretrained *pret
  * rf_pretrained_params::num_classes. Borrowed; NULL when there is none of this number.
  */
 RF_API const char *rf_pretrained_new_variable(const rf_pretrained *pretrained, uint32_t index);
+/**
+ * Says what became of the variables of the model and of the tensors of the files, the same on all
+ * workers. Variables that begin anew are RF_WEIGHT_MISSING, or RF_WEIGHT_MISMATCHED where the files
+ * have a head of another size. Tensors that no variable got are RF_WEIGHT_LEFT_OVER: those of a
+ * head that the model lacks, constants of old files, and second copies of a table.
+ * @return borrowed as long as `pretrained` lives; NULL for NULL
+ */
+RF_API const rf_weight_report *rf_pretrained_weight_report(const rf_pretrained *pretrained);
 /** The model, owned by what was opened. NULL for NULL. */
 RF_API rf_model *rf_pretrained_model(const rf_pretrained *pretrained);
 /**
@@ -208,6 +225,9 @@ RF_API RF_MUST_USE rf_result rf_pretrained_generate_params(const rf_pretrained *
  * too; one in few bits that was assigned has what its bits say. A directory that
  * does not exist is made; it may be the one that was opened. Each file appears under its name when
  * it is complete. The chief of a job writes. Collective; blocking.
+ *
+ * A GGUF file becomes a directory with `config.json`, `model.safetensors`, `tokenizer.json` and
+ * `tokenizer_config.json`; numbers that were stored in blocks become F32.
  */
 RF_API RF_MUST_USE rf_result rf_pretrained_save(rf_pretrained *pretrained, const char *path);
 /** How a model becomes a GGUF file. NULL or zeroed: as F32. */
@@ -226,9 +246,9 @@ typedef struct rf_pretrained_gguf_params {
 /**
  * Writes the model with its tokenizer and settings as one GGUF file, which llama.cpp and Ollama
  * open. `config.json`, `tokenizer.json`, `tokenizer_config.json` and `chat_template.jinja` are
- * those of the directory that was opened. It takes the model types "llama", "mistral" (without its
- * window, which llama.cpp does not have), "qwen2", "qwen3" and "gpt2", and tokenizers of
- * type BPE. The chief of a job writes. Collective; blocking.
+ * those of the directory, or of the GGUF file, that was opened. It takes the model types "llama",
+ * "mistral" (without its window, which llama.cpp does not have), "qwen2", "qwen3" and "gpt2", and
+ * tokenizers of type BPE. The chief of a job writes. Collective; blocking.
  * @param params may be NULL
  * @return RF_ERROR_UNSUPPORTED names what GGUF files or llama.cpp do not have: a model type, a key
  *   of `config.json`, a tensor, a tokenizer; RF_ERROR_INVALID_ARGUMENT, RF_ERROR_NOT_FOUND and

@@ -257,8 +257,8 @@ RF_API void rf_text_stream_destroy(rf_text_stream **stream);
  */
 RF_API RF_MUST_USE rf_result rf_tokenizer_save(const rf_tokenizer *tokenizer, const char *path);
 /**
- * Reads a tokenizer from a file that rf_tokenizer_save() wrote, or from a tokenizer.json of Hugging
- * Face's library; the content says which. Blocking: reads the file.
+ * Reads a tokenizer from a file that rf_tokenizer_save() wrote, from a tokenizer.json of Hugging
+ * Face's library, or from a GGUF file; the content says which. Blocking: reads the file.
  * These parts of a tokenizer.json are known: the models BPE, WordPiece, Unigram and WordLevel; the
  * normalizers NFC, NFD, NFKC, NFKD, Lowercase, Strip, StripAccents, Replace, Prepend,
  * BertNormalizer, Nmt, ByteLevel and Precompiled; the pre-tokenizers ByteLevel, Split, Metaspace,
@@ -267,6 +267,9 @@ RF_API RF_MUST_USE rf_result rf_tokenizer_save(const rf_tokenizer *tokenizer, co
  * ByteLevel, ByteFallback, Fuse, Metaspace, WordPiece, BPEDecoder, Replace and Strip; sequences of
  * all these; added tokens, and truncation. Its padding has no effect: rf_tokenizer_encode_padded()
  * pads. The numbers of its tokens have no gaps. Saving such a tokenizer writes the same file.
+ * A GGUF file has tokens of the models "gpt2", with the rules "gpt-2", "llama-bpe", "qwen2" or
+ * "smollm" for words, and "llama", whose scores become merges; it becomes the tokenizer.json that
+ * says the same, and is saved as such. Another model, rule or value is an error that names it.
  * @param[out] out owned by the caller, who calls rf_tokenizer_destroy().
  * @return RF_ERROR_NOT_FOUND, RF_ERROR_IO, or RF_ERROR_CORRUPT_DATA for a file that is no tokenizer
  *   or was cut or changed; RF_ERROR_UNSUPPORTED for one of a later version, and for a component or
@@ -429,7 +432,8 @@ RF_API RF_MUST_USE rf_result rf_chat_template_create(const rf_chat_template_para
 /**
  * Reads the template of a directory of the Hugging Face hub: `chat_template.jinja`, or
  * "chat_template" in `tokenizer_config.json`, of several the one with the name "default". The
- * special tokens of that file are its variables, such as "bos_token". Blocking.
+ * special tokens of that file are its variables, such as "bos_token". `directory` may be a GGUF
+ * file, which has both among its values. Blocking.
  * @param tokenizer that of the directory, borrowed; NULL: text alone
  * @return RF_ERROR_NOT_FOUND where there is no template, or no file; RF_ERROR_IO;
  *   RF_ERROR_CORRUPT_DATA; and the errors of rf_chat_template_create(). The message names the file.

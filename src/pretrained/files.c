@@ -228,6 +228,30 @@ const rf_tensor_entry *rf_tensor_files_find(const rf_tensor_files *files, const 
     return bsearch(&wanted, files->entries, files->num_entries, sizeof(wanted), compare_entries);
 }
 
+rf_result rf_tensor_files_read(const rf_tensor_files *files, const rf_tensor_entry *entry, uint64_t offset, void *data,
+                               uint64_t size)
+{
+    if (files->source.read) return files->source.read(files->source.user, entry->is.name, offset, data, size);
+    return rf_safetensors_read_range(files->files[entry->file].file, entry->is.name, offset, data, size);
+}
+
+rf_result rf_tensor_files_text(const rf_tensor_files *files, const char *name, uint64_t most, char **text, size_t *size)
+{
+    *text = NULL;
+    *size = 0;
+    for (uint32_t i = 0; i < files->num_texts; i++) {
+        if (strcmp(files->texts[i].name, name) != 0) continue;
+        *size = strlen(files->texts[i].text);
+        *text = rf_strdup(files->texts[i].text);
+        return *text ? RF_OK : RF_ERROR_OUT_OF_HOST_MEMORY;
+    }
+    if (files->texts) return RF_FAIL(RF_ERROR_NOT_FOUND, "'%s' has nothing that is %s", files->directory, name);
+    char *path = rf_path_in(files->directory, name);
+    const rf_result r = path ? rf_text_file_read(path, most, text, size) : RF_ERROR_OUT_OF_HOST_MEMORY;
+    rf_free(path);
+    return r;
+}
+
 /* ---- tensors that come in addition ---- */
 
 rf_result rf_tensor_files_add(rf_tensor_files *files, const char *name, rf_shape shape, rf_dtype dtype)

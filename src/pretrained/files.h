@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The files of tensors in a directory of the hub. */
+/* The files in a directory of the hub, or what a GGUF file has in place of them. */
 #ifndef RF_PRETRAINED_FILES_H
 #define RF_PRETRAINED_FILES_H
 
@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "persist/archive/writer.h"
 
 #define RF_PRETRAINED_FILE "model.safetensors"
 #define RF_PRETRAINED_INDEX "model.safetensors.index.json"
@@ -30,11 +31,18 @@ typedef struct rf_tensor_entry {
     rf_archive_entry is; /* the name is borrowed from the file; shape and name of a new head are the model's */
     uint32_t file;
 } rf_tensor_entry;
+typedef struct rf_made_text {
+    const char *name;
+    char *text;
+} rf_made_text;
 typedef struct rf_tensor_files {
     char *directory;
+    rf_archive_source source;  /* of tensors' bytes; zeroed: the files */
+    const rf_made_text *texts; /* in place of the directory's; borrowed. NULL: those of the directory */
+    uint32_t num_texts;
     struct rf_tensor_file {
-        char *name; /* in the directory */
-        rf_safetensors *file;
+        char *name;           /* in the directory */
+        rf_safetensors *file; /* NULL where there is a source */
     } * files;
     uint32_t num_files;
     rf_tensor_entry *entries; /* of all files, in order of their names */
@@ -50,6 +58,12 @@ rf_result rf_tensor_files_open_one(rf_tensor_files *files, const char *directory
 void rf_tensor_files_close(rf_tensor_files *files);
 /* Adds a tensor to the first file; entries move. */
 rf_result rf_tensor_files_add(rf_tensor_files *files, const char *name, rf_shape shape, rf_dtype dtype);
+/* Bytes of a tensor from an offset on. */
+rf_result rf_tensor_files_read(const rf_tensor_files *files, const rf_tensor_entry *entry, uint64_t offset, void *data,
+                               uint64_t size);
+/* A text that belongs to the tensors, such as "config.json": rf_text_file_read(). */
+rf_result rf_tensor_files_text(const rf_tensor_files *files, const char *name, uint64_t most, char **text,
+                               size_t *size);
 /* NULL: there is none of that name. */
 const rf_tensor_entry *rf_tensor_files_find(const rf_tensor_files *files, const char *name);
 

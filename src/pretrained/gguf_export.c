@@ -11,12 +11,12 @@
 #include "persist/json.h"
 #include "pretrained/gguf_export.h"
 #include "pretrained/gguf_parts.h"
+#include "text/gguf_tokenizer.h"
 
 enum { MOST_TOKENIZER = 256 << 20, MOST_SETTINGS = 16 << 20, PIECE = 65536, MOST_RANK = 1000000 };
 #define CONFIG_FILE "config.json"
 #define ADAPTER_CONFIG "adapter_config.json"
 #define ADAPTER_FILE "adapter_model.safetensors"
-#define FREQUENCIES "rope_freqs.weight"
 
 /* A tensor of the file that is written, and where its numbers come from. */
 typedef struct planned {
@@ -55,20 +55,13 @@ static rf_result read_source(const plan *p, const rf_tensor_entry *from, uint64_
     return RF_OK;
 }
 
-/* Where row `row` of the file comes from: llama.cpp rotates neighbours, the hub's models the halves of a head. */
-static uint64_t row_before(uint64_t row, uint64_t rows, uint64_t heads)
-{
-    const uint64_t head = rows / heads, place = row % head;
-    return row - place + place % 2 * (head / 2) + place / 2;
-}
-
 static float changed_number(const plan *p, const planned *t, uint64_t at)
 {
     const rf_shape shape = t->from->is.shape;
     const uint64_t rows = (uint64_t)shape.dim[0], width = shape.rank > 1 ? (uint64_t)shape.dim[1] : 1;
     if (t->change == RF_GGUF_TURNED) return p->whole[at % rows * width + at / rows];
     const uint64_t heads = t->change == RF_GGUF_OF_QUERY ? p->model.heads : p->model.key_heads;
-    return p->whole[row_before(at / width, rows, heads) * width + at % width];
+    return p->whole[rf_gguf_row_in_hub(at / width, rows, heads) * width + at % width];
 }
 
 static rf_result read_whole(plan *p, uint32_t index)
@@ -175,19 +168,19 @@ static rf_result plan_tensors(plan *p)
     if (!p->has_table)
         return RF_FAIL(RF_ERROR_NOT_FOUND, "'%s' has no tensor that is the table of embeddings", p->directory);
     if (!p->model.frequencies) return RF_OK;
-    char *name = rf_strdup(FREQUENCIES);
+    char *name = rf_strdup(RF_GGUF_FREQUENCIES);
     return name ? add_tensor(p, NULL, name, RF_GGUF_KEPT) : RF_ERROR_OUT_OF_HOST_MEMORY;
 }
 
 /* ---- the other files ---- */
 
 /* A JSON file of the directory; *root is NULL where it is not there. */
-static rf_result read_json(const char *directory, const char *file, uint64_t most, json_t **root)
+static rf_result read_json(const rf_tensor_files *files, const char *file, uint64_t most, json_t **root)
 {
-    char *path = rf_path_in(directory, file), *what = path ? rf_asprintf("'%s'", path) : NULL, *text = NULL;
+    char *path = rf_path_in(files->directory, file), *what = path ? rf_asprintf("'%s'", path) : NULL, *text = NULL;
     size_t size = 0;
     *root = NULL;
-    rf_result r = what ? rf_text_file_read(path, most, &text, &size) : RF_ERROR_OUT_OF_HOST_MEMORY;
+    rf_result r = what ? rf_tensor_files_text(files, file, most, &text, &size) : RF_ERROR_OUT_OF_HOST_MEMORY;
     if (r >= 0) r = rf_json_parse(text, size, what, root);
     rf_free(text);
     rf_free(what);
@@ -199,13 +192,12 @@ static rf_result describe_tokenizer(plan *p, const json_t *config)
 {
     json_t *tokenizer = NULL, *settings = NULL;
     char *chat = NULL, *path = rf_path_in(p->directory, "tokenizer.json");
-    char *chat_path = rf_path_in(p->directory, "chat_template.jinja");
     size_t size = 0;
-    rf_result r = path && chat_path ? RF_OK : RF_ERROR_OUT_OF_HOST_MEMORY;
-    if (r >= 0) r = read_json(p->directory, "tokenizer.json", MOST_TOKENIZER, &tokenizer);
-    if (r >= 0) r = read_json(p->directory, "tokenizer_config.json", MOST_SETTINGS, &settings);
+    rf_result r = path ? RF_OK : RF_ERROR_OUT_OF_HOST_MEMORY;
+    if (r >= 0) r = read_json(p->files, "tokenizer.json", MOST_TOKENIZER, &tokenizer);
+    if (r >= 0) r = read_json(p->files, "tokenizer_config.json", MOST_SETTINGS, &settings);
     if (r == RF_ERROR_NOT_FOUND && tokenizer) r = RF_OK;
-    if (r >= 0) r = rf_text_file_read(chat_path, MOST_SETTINGS, &chat, &size);
+    if (r >= 0) r = rf_tensor_files_text(p->files, "chat_template.jinja", MOST_SETTINGS, &chat, &size);
     if (r == RF_ERROR_NOT_FOUND && tokenizer) r = RF_OK;
     const rf_tokenizer_files files = { tokenizer, settings, config, chat, path };
     if (r >= 0) r = rf_gguf_describe_tokenizer(&files, p->model.vocabulary, p->params.pre_tokenizer, &p->values);
@@ -213,7 +205,6 @@ static rf_result describe_tokenizer(plan *p, const json_t *config)
     json_decref(settings);
     rf_free(chat);
     rf_free(path);
-    rf_free(chat_path);
     return r;
 }
 
@@ -224,7 +215,9 @@ static void put_name(plan *p)
     for (const char *c = path; *c; c++)
         if (*c == '/' && c[1] && c[1] != '/') last = c + 1;
     char *name = rf_strdup(given ? given : last);
-    for (size_t n = name ? strlen(name) : 0; n > 1 && name[n - 1] == '/'; n--) name[n - 1] = '\0';
+    size_t n = name ? strlen(name) : 0;
+    for (; n > 1 && name[n - 1] == '/'; n--) name[n - 1] = '\0';
+    if (!given && n > 5 && strcmp(name + n - 5, ".gguf") == 0) name[n - 5] = '\0';
     rf_gguf_put_text(&p->values, "general.name", name ? name : "");
     rf_free(name);
 }
@@ -239,12 +232,13 @@ static void put_general(plan *p, const char *kind)
     rf_gguf_put_u32(&p->values, "general.quantization_version", 2);
 }
 
-static rf_result read_config(const plan *p, const char *directory, rf_pretrained_config *config, char **path)
+static rf_result read_config(const plan *p, const rf_tensor_files *of, rf_pretrained_config *config, char **path)
 {
     char *text = NULL;
     size_t size = 0;
-    *path = rf_path_in(directory, CONFIG_FILE);
-    rf_result r = *path ? rf_text_file_read(*path, MOST_SETTINGS, &text, &size) : RF_ERROR_OUT_OF_HOST_MEMORY;
+    *path = rf_path_in(of->directory, CONFIG_FILE);
+    rf_result r =
+        *path ? rf_tensor_files_text(of, CONFIG_FILE, MOST_SETTINGS, &text, &size) : RF_ERROR_OUT_OF_HOST_MEMORY;
     if (r >= 0) r = rf_pretrained_config_parse(config, *path, text, size);
     config->num_tensors = p->files->num_entries;
     rf_free(text);
@@ -279,7 +273,7 @@ rf_result rf_gguf_write_model(const char *directory, const rf_tensor_files *file
     rf_pretrained_config config = { 0 };
     char *config_path = NULL;
     if (params) p.params = *params;
-    rf_result r = p.raw ? read_config(&p, directory, &config, &config_path) : RF_ERROR_OUT_OF_HOST_MEMORY;
+    rf_result r = p.raw ? read_config(&p, files, &config, &config_path) : RF_ERROR_OUT_OF_HOST_MEMORY;
     if (r >= 0) r = rf_gguf_describe_model(&config, &p.values, &p.model);
     if (r >= 0) put_general(&p, "model");
     if (r >= 0) r = plan_tensors(&p);
@@ -357,7 +351,7 @@ static rf_result describe_base(plan *p, const char *base)
     rf_pretrained_config config = { 0 };
     rf_gguf_values settings = { 0 };
     char *path = NULL;
-    rf_result r = read_config(p, base, &config, &path);
+    rf_result r = read_config(p, &(rf_tensor_files){ .directory = (char *)(uintptr_t)base }, &config, &path);
     config.num_tensors = INT32_MAX;
     if (r >= 0) r = rf_gguf_describe_model(&config, &settings, &p->model);
     p->model.frequencies = NULL;
@@ -371,7 +365,7 @@ static rf_result describe_base(plan *p, const char *base)
 static rf_result write_adapter(plan *p, const char *base, const char *path)
 {
     json_t *config;
-    RF_TRY(read_json(p->directory, ADAPTER_CONFIG, MOST_SETTINGS, &config));
+    RF_TRY(read_json(p->files, ADAPTER_CONFIG, MOST_SETTINGS, &config));
     rf_result r = describe_base(p, base);
     if (r >= 0) put_general(p, "adapter");
     if (r >= 0) r = describe_adapter(p, config);
@@ -394,9 +388,7 @@ rf_result rf_gguf_check_params(const char *function, const char *path, const rf_
 
 static rf_result read_file(void *user, const char *name, uint64_t offset, void *data, uint64_t size)
 {
-    const rf_tensor_files *files = user;
-    const rf_tensor_entry *e = rf_tensor_files_find(files, name);
-    return rf_safetensors_read_range(files->files[e->file].file, name, offset, data, size);
+    return rf_tensor_files_read(user, rf_tensor_files_find(user, name), offset, data, size);
 }
 
 rf_result rf_gguf_from_directory(const char *directory, const char *path, const rf_pretrained_gguf_params *params)

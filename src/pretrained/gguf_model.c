@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Names and settings of models in GGUF files: what llama.cpp asks for, by architecture. */
 #include <math.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -53,19 +54,52 @@ static const rf_gguf_name gpt2_names[] = {
     { "h.{}.attn.bias", NULL, RF_GGUF_OMITTED },
     { "h.{}.attn.masked_bias", NULL, RF_GGUF_OMITTED },
 };
-#define DECODER_NAMES .prefix = "model.", .names = decoder_names, .num_names = LENGTH(decoder_names)
+#define SIZE(GGUF, HUB, FIELD)                                                                                         \
+    {                                                                                                                  \
+        GGUF, HUB, offsetof(rf_decoder, FIELD)                                                                         \
+    }
+/* Rows with the same key of config.json have to agree. */
+static const rf_gguf_setting decoder_settings[] = {
+    SIZE("block_count", "num_hidden_layers", layers),
+    SIZE("context_length", "max_position_embeddings", positions),
+    SIZE("embedding_length", "hidden_size", width),
+    SIZE("feed_forward_length", "intermediate_size", inner),
+    SIZE("attention.head_count", "num_attention_heads", heads),
+    { "attention.head_count_kv", "num_key_value_heads", offsetof(rf_decoder, key_value_heads), .optional = true },
+    { "attention.key_length", "head_dim", offsetof(rf_decoder, key_dim), .optional = true },
+    { "attention.value_length", "head_dim", offsetof(rf_decoder, key_dim), .optional = true },
+    { "rope.dimension_count", "head_dim", offsetof(rf_decoder, key_dim), .optional = true },
+    { "vocab_size", "vocab_size", offsetof(rf_decoder, vocabulary), .optional = true },
+    { "attention.layer_norm_rms_epsilon", "rms_norm_eps", offsetof(rf_decoder, epsilon), .number = true },
+    { "rope.freq_base", "rope_theta", offsetof(rf_decoder, rotary_base), .number = true, .optional = true },
+};
+static const rf_gguf_setting gpt2_settings[] = {
+    SIZE("block_count", "n_layer", layers),
+    SIZE("context_length", "n_positions", positions),
+    SIZE("embedding_length", "n_embd", width),
+    SIZE("feed_forward_length", "n_inner", inner),
+    SIZE("attention.head_count", "n_head", heads),
+    { "attention.layer_norm_epsilon", "layer_norm_epsilon", offsetof(rf_decoder, epsilon), .number = true },
+};
+#define DECODER(TYPE, NAME, CLASS)                                                                                     \
+    .model_type = (TYPE), .name = (NAME), .prefix = "model.", .classes = { CLASS "ForCausalLM", CLASS "Model" },       \
+    .names = decoder_names, .num_names = LENGTH(decoder_names), .settings = decoder_settings,                          \
+    .num_settings = LENGTH(decoder_settings)
 
 /* Mistral is Llama there, without its window. */
 static const rf_gguf_architecture architectures[] = {
-    { .model_type = "llama", .name = "llama", DECODER_NAMES, .pairs = true },
-    { .model_type = "mistral", .name = "llama", DECODER_NAMES, .pairs = true },
-    { .model_type = "qwen2", .name = "qwen2", DECODER_NAMES },
-    { .model_type = "qwen3", .name = "qwen3", DECODER_NAMES },
+    { DECODER("llama", "llama", "Llama"), .pairs = true, .attention_bias = true, .mlp_bias = true },
+    { DECODER("mistral", "llama", "Mistral"), .pairs = true },
+    { DECODER("qwen2", "qwen2", "Qwen2") },
+    { DECODER("qwen3", "qwen3", "Qwen3") },
     { .model_type = "gpt2",
       .name = "gpt2",
       .prefix = "transformer.",
+      .classes = { "GPT2LMHeadModel", "GPT2Model" },
       .names = gpt2_names,
-      .num_names = LENGTH(gpt2_names) },
+      .num_names = LENGTH(gpt2_names),
+      .settings = gpt2_settings,
+      .num_settings = LENGTH(gpt2_settings) },
 };
 
 /* ---- settings ---- */
@@ -83,54 +117,93 @@ static const char *own_key(const settings *s, const char *name, char key[96])
     return key;
 }
 
-static void put_size(const settings *s, const char *name, int32_t size)
+static void put_settings(const settings *s, const rf_decoder *d)
 {
     char key[96];
-    rf_gguf_put_u32(s->values, own_key(s, name, key), (uint32_t)size);
-}
-
-static void put_number(const settings *s, const char *name, double number)
-{
-    char key[96];
-    rf_gguf_put_f32(s->values, own_key(s, name, key), number);
-}
-
-static void put_sizes(const settings *s, int32_t layers, int32_t positions, int32_t width, int32_t inner, int32_t heads)
-{
-    put_size(s, "block_count", layers);
-    put_size(s, "context_length", positions);
-    put_size(s, "embedding_length", width);
-    put_size(s, "feed_forward_length", inner);
-    put_size(s, "attention.head_count", heads);
-}
-
-/* The divisors of Llama 3's frequencies, a tensor of the file: 1 for short waves, the factor for long ones. */
-static rf_result find_frequencies(const settings *s, const rf_decoder *d, rf_gguf_model *out)
-{
-    const rf_rotary_params *r = &d->rotary;
-    const double pi = 3.14159265358979323846, length = r->original_length;
-    out->num_frequencies = (uint32_t)d->key_dim / 2;
-    RF_TRY(RF_ARENA_ARRAY(&s->values->arena, out->frequencies, out->num_frequencies));
-    for (uint32_t i = 0; i < out->num_frequencies; i++) {
-        const double wave = 2 * pi * pow(d->rotary_base, 2.0 * i / d->key_dim);
-        const double way = (length / wave - r->low_frequency_factor) /
-                           ((double)r->high_frequency_factor - (double)r->low_frequency_factor);
-        const double share = way < 0 ? 0 : way > 1 ? 1 : way;
-        out->frequencies[i] = (float)(1 / ((1 - share) / r->factor + share));
+    for (uint32_t i = 0; i < s->architecture->num_settings; i++) {
+        const rf_gguf_setting *row = &s->architecture->settings[i];
+        const char *at = (const char *)d + row->place;
+        if (row->number)
+            rf_gguf_put_f32(s->values, own_key(s, row->gguf, key), *(const double *)(const void *)at);
+        else
+            rf_gguf_put_u32(s->values, own_key(s, row->gguf, key), (uint32_t) * (const int32_t *)(const void *)at);
     }
-    return RF_OK;
+}
+
+/* ---- rotary frequencies ---- */
+
+/* 1 for short waves, the factor for long ones, and what lies between for the others. */
+void rf_gguf_divisors(const rf_rotary_params *rotary, double base, uint32_t width, float *out)
+{
+    const double pi = 3.14159265358979323846, low = rotary->low_frequency_factor, high = rotary->high_frequency_factor;
+    for (uint32_t i = 0; i < width / 2; i++) {
+        const double wave = 2 * pi * pow(base, 2.0 * i / width);
+        const double way = (rotary->original_length / wave - low) / (high - low);
+        const double share = way < 0 ? 0 : way > 1 ? 1 : way;
+        out[i] = (float)(1 / ((1 - share) / rotary->factor + share));
+    }
+}
+
+static bool has_divisors(const rf_rotary_params *rotary, const float *divisors, double base, uint32_t width)
+{
+    float *made = RF_NEW_ARRAY(float, width / 2);
+    bool same = made != NULL;
+    if (made) rf_gguf_divisors(rotary, base, width, made);
+    for (uint32_t i = 0; same && i < width / 2; i++) same = fabsf(made[i] - divisors[i]) <= 1e-3F * divisors[i];
+    rf_free(made);
+    return same;
+}
+
+/* The length of which the divisor in the middle between 1 and the factor tells most. */
+static double find_length(const float *divisors, double factor, double base, uint32_t width)
+{
+    const double pi = 3.14159265358979323846;
+    double length = 0, best = INFINITY;
+    for (uint32_t i = 0; i < width / 2; i++) {
+        const double share = (1.0 / divisors[i] - 1 / factor) / (1 - 1 / factor), off = fabs(share - 0.5);
+        if (!(off < best || (off == best && share == 1))) continue;
+        best = off;
+        length = 2 * pi * pow(base, 2.0 * i / width) * (1 + 3 * share);
+        length = share == 1 ? ceil(length) : round(length);
+    }
+    return length;
+}
+
+/* A file has neither the length nor the bounds, which are 1 and 4 in all of Llama 3. */
+bool rf_gguf_fit_divisors(const float *divisors, double base, uint32_t width, rf_rotary_params *out)
+{
+    *out = (rf_rotary_params){ .scaling = RF_ROTARY_LLAMA3,
+                               .original_length = 8192,
+                               .factor = 1,
+                               .low_frequency_factor = 1,
+                               .high_frequency_factor = 4 };
+    for (uint32_t i = 0; i < width / 2; i++) {
+        if (!(divisors[i] >= 1 && divisors[i] < 1e6F)) return false;
+        if (divisors[i] > out->factor) out->factor = divisors[i];
+    }
+    if (has_divisors(out, divisors, base, width)) return true;
+    const double length = find_length(divisors, out->factor, base, width);
+    if (!(length >= 1 && length <= INT32_MAX)) return false;
+    out->original_length = (int32_t)length;
+    return has_divisors(out, divisors, base, width);
 }
 
 static rf_result put_rotary(const settings *s, const rf_decoder *d, rf_gguf_model *out)
 {
     char key[96];
-    put_size(s, "rope.dimension_count", d->key_dim);
-    put_number(s, "rope.freq_base", d->rotary_base);
     switch (d->rotary.scaling) {
-    case RF_ROTARY_LLAMA3: return find_frequencies(s, d, out);
+    case RF_ROTARY_LLAMA3:
+        if (!s->architecture->pairs) {
+            rf_pretrained_config_refuse(s->config, "rope_scaling", ", which llama.cpp has for Llama alone");
+            break;
+        }
+        out->num_frequencies = (uint32_t)d->key_dim / 2;
+        RF_TRY(RF_ARENA_ARRAY(&s->values->arena, out->frequencies, out->num_frequencies));
+        rf_gguf_divisors(&d->rotary, d->rotary_base, (uint32_t)d->key_dim, out->frequencies);
+        break;
     case RF_ROTARY_LINEAR:
         rf_gguf_put_text(s->values, own_key(s, "rope.scaling.type", key), "linear");
-        put_number(s, "rope.scaling.factor", d->rotary.factor);
+        rf_gguf_put_f32(s->values, own_key(s, "rope.scaling.factor", key), d->rotary.factor);
         break;
     case RF_ROTARY_DYNAMIC:
         rf_pretrained_config_refuse(s->config, "rope_scaling", ", which llama.cpp does not have");
@@ -140,27 +213,22 @@ static rf_result put_rotary(const settings *s, const rf_decoder *d, rf_gguf_mode
     return RF_OK;
 }
 
+/* ---- architectures ---- */
+
 static rf_result describe_decoder(const settings *s, rf_gguf_model *out)
 {
-    static const char *const classes[][2] = { { "LlamaForCausalLM", "LlamaModel" },
-                                              { "MistralForCausalLM", "MistralModel" },
-                                              { "Qwen2ForCausalLM", "Qwen2Model" },
-                                              { "Qwen3ForCausalLM", "Qwen3Model" } };
     rf_pretrained_config *c = s->config;
     const rf_blocks b = { .config = c };
-    const rf_decoder d = rf_decoder_read(&b, classes[s->architecture - architectures]);
+    const rf_decoder d = rf_decoder_read(&b, s->architecture->classes);
     if (d.key_dim > MOST_HEAD) rf_pretrained_config_refuse(c, "head_dim", ", more than 65536");
     if (!d.head) rf_pretrained_config_refuse(c, "architectures", ", which has no head: GGUF files are language models");
     if (d.activation != RF_ACTIVATION_SILU)
         rf_pretrained_config_refuse(c, "hidden_act", ", but llama.cpp computes this architecture with silu");
     if (rf_pretrained_config_flag(c, "use_sliding_window", false))
         rf_pretrained_config_refuse(c, "use_sliding_window", ", which llama.cpp does not have here");
-    put_sizes(s, d.layers, d.positions, d.width, d.inner, d.heads);
-    put_size(s, "attention.head_count_kv", d.key_value_heads);
-    put_size(s, "attention.key_length", d.key_dim);
-    put_size(s, "attention.value_length", d.key_dim);
-    put_number(s, "attention.layer_norm_rms_epsilon", d.epsilon);
-    put_size(s, "vocab_size", d.vocabulary);
+    if (!s->architecture->attention_bias && rf_pretrained_config_flag(c, "attention_bias", false))
+        rf_pretrained_config_refuse(c, "attention_bias", ", which llama.cpp does not have here");
+    put_settings(s, &d);
     out->heads = (uint32_t)d.heads;
     out->key_heads = (uint32_t)d.key_value_heads;
     out->vocabulary = (uint32_t)d.vocabulary;
@@ -171,13 +239,16 @@ static rf_result describe_decoder(const settings *s, rf_gguf_model *out)
 
 static rf_result describe_gpt2(const settings *s, rf_gguf_model *out)
 {
-    static const char *const classes[] = { "GPT2LMHeadModel", "GPT2Model" };
     rf_pretrained_config *c = s->config;
     const rf_blocks b = { .config = c };
-    const int32_t width = rf_pretrained_config_size(c, "n_embd", 768),
-                  heads = rf_pretrained_config_size(c, "n_head", 12);
-    const int32_t inner = rf_pretrained_config_size(c, "n_inner", width <= INT32_MAX / 4 ? 4 * width : 1);
-    if (rf_block_class(&b, classes, 2) != 0)
+    rf_decoder d = { 0 };
+    d.width = rf_pretrained_config_size(c, "n_embd", 768);
+    d.heads = rf_pretrained_config_size(c, "n_head", 12);
+    d.inner = rf_pretrained_config_size(c, "n_inner", d.width <= INT32_MAX / 4 ? 4 * d.width : 1);
+    d.layers = rf_pretrained_config_layers(c, "n_layer", 12);
+    d.positions = rf_pretrained_config_size(c, "n_positions", 1024);
+    d.epsilon = rf_pretrained_config_number(c, "layer_norm_epsilon", 1e-5);
+    if (rf_block_class(&b, s->architecture->classes, 2) != 0)
         rf_pretrained_config_refuse(c, "architectures", ", which has no head: GGUF files are language models");
     if (rf_pretrained_config_activation(c, "activation_function", RF_ACTIVATION_GELU_TANH) != RF_ACTIVATION_GELU_TANH)
         rf_pretrained_config_refuse(c, "activation_function", ", but llama.cpp computes GPT-2 with gelu_new");
@@ -185,10 +256,8 @@ static rf_result describe_gpt2(const settings *s, rf_gguf_model *out)
         rf_pretrained_config_refuse(c, "scale_attn_weights", ", but llama.cpp scales attention");
     if (rf_pretrained_config_flag(c, "scale_attn_by_inverse_layer_idx", false))
         rf_pretrained_config_refuse(c, "scale_attn_by_inverse_layer_idx", ", which llama.cpp does not have");
-    put_sizes(s, rf_pretrained_config_layers(c, "n_layer", 12), rf_pretrained_config_size(c, "n_positions", 1024),
-              width, inner, heads);
-    put_number(s, "attention.layer_norm_epsilon", rf_pretrained_config_number(c, "layer_norm_epsilon", 1e-5));
-    out->heads = out->key_heads = (uint32_t)heads;
+    put_settings(s, &d);
+    out->heads = out->key_heads = (uint32_t)d.heads;
     out->vocabulary = (uint32_t)rf_pretrained_config_size(c, "vocab_size", 50257);
     out->tied = rf_pretrained_config_flag(c, "tie_word_embeddings", true);
     return RF_OK;
@@ -231,4 +300,37 @@ rf_result rf_gguf_find_name(const rf_gguf_model *model, const char *hub, const r
     }
     return RF_FAIL(RF_ERROR_UNSUPPORTED, "tensor '%.200s' has no name in a GGUF file of architecture '%s'", hub,
                    a->name);
+}
+
+const rf_gguf_architecture *rf_gguf_find_architecture(const char *name)
+{
+    for (size_t i = 0; i < LENGTH(architectures); i++)
+        if (strcmp(architectures[i].name, name) == 0) return &architectures[i];
+    return NULL;
+}
+
+rf_result rf_gguf_find_hub_name(const rf_gguf_architecture *a, const char *gguf, const rf_gguf_name **row, char **name)
+{
+    for (uint32_t i = 0; i < a->num_names; i++) {
+        rf_name_numbers numbers;
+        *row = &a->names[i];
+        if (!a->names[i].gguf || !rf_name_match(a->names[i].gguf, gguf, &numbers)) continue;
+        char *plain = rf_name_fill(a->names[i].hub, &numbers);
+        *name = plain ? rf_asprintf("%s%s", a->names[i].change == RF_GGUF_IF_UNTIED ? "" : a->prefix, plain) : NULL;
+        rf_free(plain);
+        return *name ? RF_OK : RF_ERROR_OUT_OF_HOST_MEMORY;
+    }
+    return RF_FAIL(RF_ERROR_UNSUPPORTED, "tensor '%.200s' has no place in a model of architecture '%s'", gguf, a->name);
+}
+
+uint64_t rf_gguf_row_in_hub(uint64_t row, uint64_t rows, uint64_t heads)
+{
+    const uint64_t head = rows / heads, place = row % head;
+    return row - place + place % 2 * (head / 2) + place / 2;
+}
+
+uint64_t rf_gguf_row_in_file(uint64_t row, uint64_t rows, uint64_t heads)
+{
+    const uint64_t head = rows / heads, place = row % head;
+    return row - place + place % (head / 2) * 2 + place / (head / 2);
 }

@@ -7,16 +7,17 @@
 
 #include "base/params.h"
 #include "base/platform.h"
+#include "base/quantized_weight.h"
 #include "persist/file_ops.h"
 #include "persist/json.h"
 #include "pretrained/architectures.h"
 #include "pretrained/config.h"
 #include "pretrained/generation.h"
 #include "pretrained/gguf_export.h"
+#include "pretrained/gguf_import.h"
 #include "pretrained/modules.h"
 #include "pretrained/names.h"
 #include "pretrained/weights.h"
-#include "replica/store/quantized.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/model/model.h"
 
@@ -64,14 +65,15 @@ static const char *const other_files[] = {
 
 struct rf_pretrained {
     rf_model *model;
-    char *path; /* of the directory */
+    char *path;           /* of the directory, or of a GGUF file */
+    char *config_path;    /* of what says what the model is */
+    rf_gguf_import *gguf; /* of the chief; NULL: a directory */
     rf_generation_defaults generation;
     rf_tensor_files files; /* of the chief alone, like the weights */
     rf_weights weights;
     rf_module_names modules;
-    char *config_text;      /* of the chief: what is to be saved instead of the file; NULL: nothing */
-    const char **new_names; /* of variables that begin anew; the model's */
-    uint32_t num_new;
+    char *config_text; /* of the chief: what is to be saved instead of the file; NULL: nothing */
+    rf_weight_report report;
 };
 
 /* ---- the architecture ---- */
@@ -210,7 +212,8 @@ static rf_result load_quantized(rf_pretrained *p, const rf_model_variable *of, v
 {
     rf_variable *variable = of->variable;
     rf_strategy *strategy = p->model->strategy;
-    const uint64_t count = rf_variable_num_words(variable);
+    rf_quantization kind;
+    const uint64_t count = rf_variable_quantized(variable, &kind)->words;
     float *words = RF_NEW_ARRAY(float, count);
     rf_result r = rf_strategy_fail_in_job(strategy, words ? RF_OK : RF_ERROR_OUT_OF_HOST_MEMORY);
     const rf_weight *w = rf_strategy_is_chief(strategy) ? rf_weights_source(&p->weights, of->name) : NULL;
@@ -241,7 +244,6 @@ static rf_result load_variable(rf_pretrained *p, const rf_model_variable *of, fl
     uint64_t step = w && !w->is_new ? rf_weight_rows(w) * w->out : 0;
     RF_TRY(rf_broadcast_bytes(strategy, "pretrained window", &step, sizeof(step)));
     if (step == 0) {
-        p->new_names[p->num_new++] = of->name;
         step = RF_WEIGHTS_WINDOW;
         w = NULL;
     }
@@ -259,8 +261,6 @@ static rf_result load_weights(rf_pretrained *p)
     float *values = RF_NEW_ARRAY(float, RF_WEIGHTS_WINDOW);
     void *raw = rf_strategy_is_chief(strategy) ? RF_NEW_ARRAY(float, RF_WEIGHTS_WINDOW) : NULL;
     rf_result r = values && (raw || !rf_strategy_is_chief(strategy)) ? RF_OK : RF_ERROR_OUT_OF_HOST_MEMORY;
-    p->new_names = RF_NEW_ARRAY(const char *, p->model->tracked.count);
-    if (!p->new_names) r = RF_ERROR_OUT_OF_HOST_MEMORY;
     r = rf_strategy_fail_in_job(strategy, r);
     for (uint32_t i = 0; r >= 0 && i < p->model->tracked.count; i++)
         r = load_variable(p, &p->model->tracked.items[i], values, raw);
@@ -271,10 +271,25 @@ static rf_result load_weights(rf_pretrained *p)
 
 /* ---- opening ---- */
 
-static rf_result read_config(const char *path, rf_pretrained_config *config, char **text, size_t *size)
+/* The chief's first part: a GGUF file, where the path means one. */
+static rf_result open_gguf(rf_pretrained *p, const rf_pretrained_params *params)
 {
-    RF_TRY(rf_text_file_read(path, MOST_CONFIG, text, size));
-    return rf_pretrained_config_parse(config, path, *text, *size);
+    char *path;
+    rf_gguf *file;
+    RF_TRY(rf_gguf_find_file(p->path, &path));
+    if (!path) return (p->files.directory = rf_strdup(p->path)) ? RF_OK : RF_ERROR_OUT_OF_HOST_MEMORY;
+    rf_free(p->config_path);
+    p->config_path = path;
+    RF_TRY(rf_gguf_open(path, &file));
+    RF_TRY(rf_gguf_import_create(file, path, params ? params->ignored_keys : NULL,
+                                 params ? params->num_ignored_keys : 0, &p->gguf));
+    return rf_gguf_import_files(p->gguf, &p->files);
+}
+
+static rf_result read_config(const rf_pretrained *p, rf_pretrained_config *config, char **text, size_t *size)
+{
+    RF_TRY(rf_tensor_files_text(&p->files, CONFIG_FILE, MOST_CONFIG, text, size));
+    return rf_pretrained_config_parse(config, p->config_path, *text, *size);
 }
 
 /* The most elements, variables and layers that a model of the chief's files can have. */
@@ -286,7 +301,10 @@ typedef struct model_room {
 static rf_result open_files(rf_pretrained *p, const rf_strategy *strategy,
                             const rf_pretrained_architecture *architecture, model_room *room)
 {
-    RF_TRY(rf_tensor_files_open(&p->files, p->path));
+    if (!p->gguf) {
+        rf_tensor_files_close(&p->files);
+        RF_TRY(rf_tensor_files_open(&p->files, p->path));
+    }
     RF_TRY(rf_weights_match(&p->weights, &p->files, architecture));
     *room = (model_room){ .variables = p->weights.count, .tensors = p->files.num_entries };
     rf_weights_count_elements(&p->weights, strategy, &room->elements, &room->words);
@@ -360,7 +378,8 @@ static rf_result open_generation(rf_pretrained *p, rf_strategy *strategy, const 
     char *text = NULL, *path = rf_path_in(p->path, RF_PRETRAINED_GENERATION);
     size_t size = 0;
     rf_result r = path ? RF_OK : RF_ERROR_OUT_OF_HOST_MEMORY;
-    if (r >= 0 && rf_strategy_is_chief(strategy)) r = rf_text_file_read(path, MOST_CONFIG, &text, &size);
+    if (r >= 0 && rf_strategy_is_chief(strategy))
+        r = rf_tensor_files_text(&p->files, RF_PRETRAINED_GENERATION, MOST_CONFIG, &text, &size);
     if (r == RF_ERROR_NOT_FOUND) r = (text = rf_strdup("")) ? RF_OK : RF_ERROR_OUT_OF_HOST_MEMORY;
     r = rf_broadcast_result(strategy, r);
     if (r >= 0 && rf_strategy_world_size(strategy) > 1) r = broadcast_text(strategy, &text, &size);
@@ -370,7 +389,18 @@ static rf_result open_generation(rf_pretrained *p, rf_strategy *strategy, const 
     return r;
 }
 
-static rf_result open_all(rf_pretrained *p, rf_strategy *strategy, const rf_pretrained_params *params, const char *path,
+static rf_result share_report(rf_pretrained *p, rf_strategy *strategy)
+{
+    rf_weight_notes notes = { 0 };
+    rf_result r = RF_OK;
+    if (rf_strategy_is_chief(strategy)) r = rf_weights_note(&p->weights, p->model, &notes);
+    r = rf_broadcast_result(strategy, r);
+    if (r >= 0) r = rf_weight_report_share(strategy, &notes, &p->report);
+    rf_weight_notes_free(&notes);
+    return r;
+}
+
+static rf_result open_all(rf_pretrained *p, rf_strategy *strategy, const rf_pretrained_params *params,
                           rf_pretrained_config *config, char **text)
 {
     size_t size = 0;
@@ -378,19 +408,21 @@ static rf_result open_all(rf_pretrained *p, rf_strategy *strategy, const rf_pret
     rf_result r = RF_OK;
     const rf_pretrained_architecture *architecture = NULL;
     const bool chief = rf_strategy_is_chief(strategy);
-    if (chief) r = read_config(path, config, text, &size);
+    if (chief) r = open_gguf(p, params);
+    if (chief && r >= 0) r = read_config(p, config, text, &size);
     if (chief && r >= 0) r = find_architecture(config, params, &architecture);
     if (chief && r >= 0) r = open_files(p, strategy, architecture, &room);
     RF_TRY(rf_broadcast_result(strategy, r));
     if (rf_strategy_world_size(strategy) > 1) RF_TRY(broadcast_text(strategy, text, &size));
     RF_TRY(rf_broadcast_bytes(strategy, "elements of a model", &room, sizeof(room)));
-    if (!chief) r = rf_pretrained_config_parse(config, path, *text, size);
+    if (!chief) r = rf_pretrained_config_parse(config, p->config_path, *text, size);
     if (!chief && r >= 0) r = find_architecture(config, params, &architecture);
     RF_TRY(rf_strategy_fail_in_job(strategy, r));
     r = open_model(p, strategy, config, architecture, params, &room);
     RF_TRY(rf_broadcast_result(strategy, r));
     RF_TRY(rf_strategy_fail_in_job(strategy, r));
     RF_TRY(open_generation(p, strategy, config));
+    RF_TRY(share_report(p, strategy));
     return load_weights(p);
 }
 
@@ -410,20 +442,21 @@ rf_result rf_pretrained_open(rf_strategy *strategy, const char *path, const rf_p
     for (uint32_t i = 0; params && i < params->num_architectures; i++)
         RF_TRY(check_architecture(&params->architectures[i]));
     rf_pretrained *p = RF_NEW(rf_pretrained);
-    char *text = NULL, *config_path = rf_path_in(path, CONFIG_FILE);
+    char *text = NULL;
     rf_pretrained_config config = { 0 };
-    rf_result r = p && config_path && (p->path = rf_strdup(path)) ? RF_OK : RF_ERROR_OUT_OF_HOST_MEMORY;
+    rf_result r = p && (p->config_path = rf_path_in(path, CONFIG_FILE)) && (p->path = rf_strdup(path))
+                      ? RF_OK
+                      : RF_ERROR_OUT_OF_HOST_MEMORY;
     r = rf_strategy_fail_in_job(strategy, r);
     rf_quantize_rules rules = { 0 }; /* of the strategy, while it has these */
     const bool own_rules = r >= 0 && params && params->quantize;
     if (own_rules) r = rf_quantize_rules_set(&rules, params->quantize, "rf_pretrained_open: quantize");
     if (own_rules) rf_strategy_exchange_quantization(strategy, &rules);
-    if (r >= 0) r = open_all(p, strategy, params, config_path, &config, &text);
+    if (r >= 0) r = open_all(p, strategy, params, &config, &text);
     if (own_rules) rf_strategy_exchange_quantization(strategy, &rules);
     rf_quantize_rules_clear(&rules);
     rf_pretrained_config_clear(&config);
     rf_free(text);
-    rf_free(config_path);
     if (r < 0)
         rf_pretrained_destroy(&p);
     else
@@ -492,9 +525,20 @@ rf_result rf_pretrained_image_scale(const rf_pretrained *pretrained, rf_augment_
     return RF_OK;
 }
 
+const rf_weight_report *rf_pretrained_weight_report(const rf_pretrained *pretrained)
+{
+    return pretrained ? &pretrained->report : NULL;
+}
+
 const char *rf_pretrained_new_variable(const rf_pretrained *pretrained, uint32_t index)
 {
-    return pretrained && index < pretrained->num_new ? pretrained->new_names[index] : NULL;
+    const rf_weight_report *report = rf_pretrained_weight_report(pretrained);
+    for (uint32_t i = 0; report && i < report->count; i++) {
+        const rf_weight_note *note = &report->notes[i];
+        const bool is_new = note->outcome == RF_WEIGHT_MISSING || note->outcome == RF_WEIGHT_MISMATCHED;
+        if (is_new && index-- == 0) return note->variable;
+    }
+    return NULL;
 }
 
 rf_model *rf_pretrained_model(const rf_pretrained *pretrained)
@@ -525,8 +569,10 @@ void rf_pretrained_destroy(rf_pretrained **pretrained)
     rf_generation_defaults_clear(&p->generation);
     rf_weights_clear(&p->weights);
     rf_tensor_files_close(&p->files);
+    rf_gguf_import_destroy(&p->gguf);
+    rf_free(p->config_path);
     rf_free(p->config_text);
-    rf_free(p->new_names);
+    rf_weight_report_free(&p->report);
     rf_free(p->path);
     rf_free(p);
 }
@@ -588,6 +634,17 @@ static bool needs_index(const rf_pretrained *p)
     return p->files.num_added > 0 && strcmp(p->files.files[0].name, RF_PRETRAINED_FILE) != 0;
 }
 
+static rf_result write_made(const rf_pretrained *p, const char *name, const char *to)
+{
+    char *text;
+    size_t size;
+    rf_result r = rf_tensor_files_text(&p->files, name, MOST_CONFIG, &text, &size);
+    if (r == RF_ERROR_NOT_FOUND) return RF_OK;
+    if (r >= 0) r = write_text(text, to);
+    rf_free(text);
+    return r;
+}
+
 static rf_result write_index(const rf_pretrained *p, const char *to)
 {
     char *text;
@@ -606,6 +663,8 @@ static rf_result save_others(const rf_pretrained *p, const char *path)
             r = write_text(p->config_text, to);
         else if (r >= 0 && strcmp(other_files[i], RF_PRETRAINED_INDEX) == 0 && needs_index(p))
             r = write_index(p, to);
+        else if (r >= 0 && p->gguf)
+            r = write_made(p, other_files[i], to);
         else if (r >= 0)
             r = copy_file(from, to);
         rf_free(from);

@@ -5,8 +5,10 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/platform.h"
+#include "persist/arrays/gguf.h"
 #include "text/chat_template.h"
 #include "text/chats.h"
+#include "text/gguf_tokenizer.h"
 
 #define TEMPLATE_FILE "chat_template.jinja"
 #define CONFIG_FILE "tokenizer_config.json"
@@ -78,6 +80,13 @@ static rf_result read_files(template_files *f, const char *directory, const rf_t
 {
     const char *text = NULL;
     size_t size = 0;
+    if (rf_gguf_matches(directory)) {
+        RF_TRY(rf_gguf_load_tokenizer(directory, NULL, &f->root));
+        RF_TRY(rf_chat_template_find(f->root, &text, &size, &f->variables));
+        if (!text) return RF_FAIL(RF_ERROR_NOT_FOUND, "'%s' has no value 'tokenizer.chat_template'", directory);
+        return rf_error_context(rf_chat_template_make(text, size, tokenizer, f->variables, out),
+                                "%s: tokenizer.chat_template", directory);
+    }
     f->jinja_path = rf_asprintf("%s/" TEMPLATE_FILE, directory);
     f->config_path = rf_asprintf("%s/" CONFIG_FILE, directory);
     if (!f->jinja_path || !f->config_path) return RF_ERROR_OUT_OF_HOST_MEMORY;

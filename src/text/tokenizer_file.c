@@ -14,6 +14,8 @@
 #include "base/numbers.h"
 #include "base/platform.h"
 #include "base/utf8.h"
+#include "persist/arrays/gguf.h"
+#include "text/gguf_tokenizer.h"
 #include "text/pipeline/pipeline.h"
 #include "text/tokenizer.h"
 
@@ -329,10 +331,24 @@ rf_result rf_tokenizer_parse(const char *text, size_t size, bool check, rf_token
     return r;
 }
 
+/* Saving such a tokenizer writes a tokenizer.json. */
+static rf_result load_gguf(const char *path, rf_tokenizer **out)
+{
+    json_t *root, *settings;
+    RF_TRY(rf_gguf_load_tokenizer(path, &root, &settings));
+    char *text = dump_json(root);
+    rf_result r = text ? rf_pipeline_read(root, text, strlen(text), out) : out_of_memory();
+    free(text);
+    json_decref(root);
+    json_decref(settings);
+    return rf_error_context(r, "%s", path);
+}
+
 rf_result rf_tokenizer_load(const char *path, rf_tokenizer **out)
 {
     RF_REQUIRE(path && out, "rf_tokenizer_load: %s is NULL", path ? "out" : "path");
     *out = NULL;
+    if (rf_gguf_matches(path)) return load_gguf(path, out);
     void *text;
     size_t size;
     RF_TRY(rf_file_read(path, 0, &text, &size));

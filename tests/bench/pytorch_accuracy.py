@@ -137,8 +137,8 @@ def windows(tokens, step):
 def read_documentation():
     """The bytes of the files that examples/gpt reads, by default, as numbers; and how many numbers
     there are."""
-    files = [f for folder in (ROOT, ROOT / "docs") for f in sorted(folder.iterdir())
-             if f.suffix in (".md", ".txt")]
+    files = [ROOT / "README.md", ROOT / "CONTRIBUTING.md",
+             *(f for f in sorted((ROOT / "docs").rglob("*")) if f.suffix in (".md", ".txt"))]
     text = numpy.frombuffer(b"".join(f.read_bytes() for f in files), numpy.uint8)
     different, tokens = numpy.unique(text, return_inverse=True)
     return torch.tensor(tokens), len(different)

@@ -2,17 +2,22 @@
 /*
  * Directories of the Hugging Face hub. The first byte says what is read: 0 a config.json, of which every builder of the
  * library's decoders reads its keys, 1 the index of files of tensors, whose files all must be in one directory, 2 a
- * tokenizer.json and 3 a config.json that become values of a GGUF file.
+ * tokenizer.json and 3 a config.json that become values of a GGUF file, 4 a GGUF file that is a model with a tokenizer.
  */
 #include <string.h>
 
 #include "base/error.h"
 #include "fuzz.h"
+#include "one_file.h"
+#include "persist/arrays/gguf.h"
 #include "persist/json.h"
 #include "pretrained/config.h"
 #include "pretrained/decoder.h"
 #include "pretrained/files.h"
+#include "pretrained/gguf_import.h"
 #include "pretrained/gguf_parts.h"
+#include "text/gguf_tokenizer.h"
+#include "text/tokenizer.h"
 
 static void check_failure(rf_result r)
 {
@@ -105,11 +110,61 @@ static void read_model(const char *text, size_t size)
     rf_pretrained_config_clear(&config);
 }
 
+/* The texts that stand for a directory's, and the ends of each tensor. */
+static void check_files(const rf_tensor_files *files)
+{
+    static const char *const names[] = { "config.json", "tokenizer_config.json", "tokenizer.json" };
+    char *text = NULL;
+    size_t length;
+    for (int i = 0; i < 3; i++) {
+        json_t *root;
+        rf_free(text);
+        PROMISE(rf_tensor_files_text(files, names[i], 1, &text, &length) == RF_OK);
+        PROMISE(rf_json_parse(text, length, names[i], &root) == RF_OK);
+        json_decref(root);
+    }
+    rf_tokenizer *tokenizer;
+    const rf_result r = rf_tokenizer_parse(text, length, true, &tokenizer);
+    if (r < 0) check_failure(r); /* such as merges of no tokens */
+    rf_tokenizer_destroy(&tokenizer);
+    rf_free(text);
+    for (uint32_t i = 0; i < files->num_entries; i++) {
+        float number;
+        const rf_archive_entry *e = &files->entries[i].is;
+        const uint64_t size = rf_dtype_size(e->dtype);
+        PROMISE(rf_tensor_files_find(files, e->name) && e->bytes >= size);
+        PROMISE(rf_tensor_files_read(files, &files->entries[i], 0, &number, size) == RF_OK);
+        PROMISE(rf_tensor_files_read(files, &files->entries[i], e->bytes - size, &number, size) == RF_OK);
+    }
+}
+
+static void read_file(const char *text, size_t size)
+{
+    one_file bytes = { .bytes = (const uint8_t *)text, .size = size };
+    const rf_file_ops ops = one_file_ops(&bytes);
+    rf_gguf *file;
+    rf_gguf_import *import;
+    rf_tensor_files files;
+    rf_result r = rf_gguf_open_with(&ops, "f", &file);
+    if (r >= 0) r = rf_gguf_import_create(file, "f", NULL, 0, &import);
+    if (r < 0) {
+        check_failure(r);
+        return;
+    }
+    PROMISE(rf_gguf_import_files(import, &files) == RF_OK);
+    check_files(&files);
+    rf_tensor_files_close(&files);
+    rf_gguf_import_destroy(&import);
+}
+
 FUZZ_TARGET(pretrained)
 {
     if (size == 0) return 0;
     static void (*const readers[])(const char *text, size_t size) = { read_config, read_index, read_tokenizer,
                                                                       read_model };
-    readers[data[0] & 3]((const char *)data + 1, size - 1);
+    if (data[0] & 4)
+        read_file((const char *)data + 1, size - 1);
+    else
+        readers[data[0] & 3]((const char *)data + 1, size - 1);
     return 0;
 }

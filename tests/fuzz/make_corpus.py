@@ -17,6 +17,7 @@ import zlib
 CORPUS = pathlib.Path(__file__).resolve().parent / "corpus"
 sys.path[:0] = [str(CORPUS.parents[1] / room) for room in ("support", "text")]
 import families  # noqa: E402
+import gguf_seeds  # noqa: E402
 import line_seeds  # noqa: E402
 import lora_seeds  # noqa: E402
 import onnx_seeds  # noqa: E402
@@ -50,35 +51,6 @@ def safetensors():
                "c": {"dtype": "\x1b\u00e9", "shape": [], "data_offsets": [2, 2]}}
     seed("safetensors", "types", b"\1" + compact(several).encode() + b"\n12")
     seed("safetensors", "gap", '\1{"a":{"dtype":"U8","shape":[1],"data_offsets":[1,2]}}\n12')
-
-
-def gguf():
-    def text(x):
-        return struct.pack("<Q", len(x)) + x.encode()
-    kinds = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "B", 10: "Q", 11: "q",
-             12: "d"}
-
-    def file(values, tensors, version=3):
-        out = b"GGUF" + struct.pack("<IQQ", version, len(tensors), len(values)) + b"".join(values)
-        body = b""
-        for name, dims, kind, size in tensors:
-            out += text(name) + struct.pack("<I", len(dims))
-            out += struct.pack("<%dQ" % len(dims), *dims) + struct.pack("<IQ", kind, len(body))
-            body += bytes(i % 60 for i in range(size)) + bytes(-size % 32)
-        return out + bytes(-len(out) % 32) + body
-    numbers = [text("n%d" % k) + struct.pack("<I" + f, k, 1) for k, f in kinds.items()]
-    name = text("general.architecture") + struct.pack("<I", 8) + text("gpt2")
-    words = text("tokens") + struct.pack("<IIQ", 9, 8, 3) + text("a") + text("") + text("bcd")
-    scores = text("scores") + struct.pack("<IIQ3f", 9, 6, 3, 1, 2, 3)
-    aligned = text("general.alignment") + struct.pack("<II", 4, 64)
-    seed("gguf", "values", file(numbers + [name, words, scores], []))
-    seed("gguf", "tensors", file([name], [("f32", (3, 2), 0, 24), ("f16", (5,), 1, 10),
-                                          ("bf16", (2, 1, 2), 30, 8), ("q8_0", (32, 2), 8, 68)]))
-    seed("gguf", "blocks", file([], [("q4_0", (32,), 2, 18), ("q4_k", (256,), 12, 144),
-                                     ("q6_k", (256,), 14, 210), ("q2_k", (256,), 10, 84)]))
-    seed("gguf", "aligned", file([aligned], []))
-    seed("gguf", "version2", file([name], [], 2))
-    seed("gguf", "version1", file([name], [], 1))
 
 
 def npy():
@@ -785,10 +757,10 @@ def document():
          b"/**/\n/*\n*/ /*/\n *\n */\n####\n---- \n---- -\n\xff\xc3\xa4\0\t.\r\n#")
 
 
-for make in (document, graph, gettext, ratings, reviews, text, tokenizer, safetensors, gguf, npy,
+for make in (document, graph, gettext, ratings, reviews, text, tokenizer, safetensors, npy,
              idx, cifar, csv, image, tfrecord, iterator_state, model, trace, text_files, wire,
              call_header, fabric, shared, agreement, ps_shard, checkpoint_item):
     make()
-for module in (line_seeds, lora_seeds, onnx_seeds):
+for module in (gguf_seeds, line_seeds, lora_seeds, onnx_seeds):
     for fuzzer, name, data in module.every():
         seed(fuzzer, name, data)

@@ -60,7 +60,10 @@ static void configurations(rf_strategy *strategy)
                           &p));
     rf_pretrained_destroy(&p);
     write_config(&d, "");
+    add_tensor(&d, "h.0.attn.bias", RF_SHAPE(1, 1, 8, 8)); /* the mask of old files */
+    write_weights(&d);
     OK(rf_pretrained_open(strategy, d.path, &(rf_pretrained_params){ .packed = true }, &p));
+    assert_string_equal(rf_pretrained_weight_report(p)->summary, "tensor 'h.0.attn.bias' is not used\n");
     assert_int_equal(rf_model_num_inputs(rf_pretrained_model(p)), 2);
     assert_string_equal(rf_model_input_name(rf_pretrained_model(p), 1), "position_ids");
     rf_pretrained_destroy(&p);
@@ -329,6 +332,16 @@ static void fine_tuning(rf_strategy *strategy)
 }
 
 /* The guide's program. */
+static rf_result read_gguf(rf_strategy *strategy, const char *file, const char *directory)
+{
+    rf_pretrained *pretrained;
+    TRY(rf_pretrained_open(strategy, file, NULL, &pretrained));
+    TRY(rf_pretrained_save(pretrained, directory));
+    rf_pretrained_destroy(&pretrained);
+    return RF_OK;
+}
+
+/* The guide's program. */
 static rf_result write_gguf(rf_pretrained *pretrained, const char *directory, const char *file, const char *adapter,
                             const char *adapter_file)
 {
@@ -372,6 +385,20 @@ static void gguf_files(rf_strategy *strategy)
     OK(rf_gguf_find_tensor(file, "blk.0.ffn_up.weight.lora_b", &tensor));
     assert_true(rf_shape_equal(tensor.shape, RF_SHAPE(4 * WIDTH, 2)));
     rf_gguf_close(&file);
+    char directory[160];
+    rf_array_set set;
+    snprintf(directory, sizeof(directory), "%s", in(&d, "made"));
+    OK(rf_pretrained_save_gguf(p, path, NULL));
+    OK(read_gguf(strategy, path, directory));
+    OK(rf_safetensors_read(in(&d, "made/model.safetensors"), &set));
+    assert_int_equal(set.count, d.count);
+    for (uint32_t i = 0; i < set.count; i++) {
+        assert_memory_equal(set.items[i].name, "transformer.", 12);
+        const rf_array *is = &set.items[i].array, *was = find_tensor(&d, set.items[i].name + 12);
+        assert_true(rf_shape_equal(is->shape, was->shape));
+        assert_memory_equal(is->data, was->data, (size_t)rf_shape_count(is->shape) * sizeof(float));
+    }
+    rf_array_set_free(&set);
     FAILS(rf_pretrained_save_gguf(p, path, &(rf_pretrained_gguf_params){ .type = RF_GGUF_Q4_K }),
           RF_ERROR_INVALID_ARGUMENT, "F32, F16, BF16 and Q8_0 are written");
     scratch_write(in(&d, "config.json"),

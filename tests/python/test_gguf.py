@@ -3,6 +3,7 @@
 hold in the way that llama.cpp computes them, against the library's logits."""
 import json
 import pathlib
+import shutil
 import sys
 import tempfile
 import unittest
@@ -15,6 +16,7 @@ from ringfire import keras
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 import gguf_file  # noqa: E402
 import hub  # noqa: E402
+from gguf_numbers import numbers_of  # noqa: E402
 
 WIDTH, HEADS, KEY_HEADS, INNER, LAYERS, POSITIONS = 32, 4, 2, 64, 2, 64
 WORDS = ["Ġ", "a", "b", "c", "ab", "Ġa", "abc"]
@@ -41,9 +43,10 @@ TYPES = {"f32": 0, "f16": 1, "q8_0": 8, "bf16": 30}
 
 def decoder_shapes(config):
     head = config.get("head_dim", WIDTH // HEADS)
-    out = {"model.embed_tokens.weight": (VOCABULARY, WIDTH), "model.norm.weight": (WIDTH, )}
+    size = config["vocab_size"]
+    out = {"model.embed_tokens.weight": (size, WIDTH), "model.norm.weight": (WIDTH, )}
     if not config.get("tie_word_embeddings"):
-        out["lm_head.weight"] = (VOCABULARY, WIDTH)
+        out["lm_head.weight"] = (size, WIDTH)
     for i in range(LAYERS):
         at = "model.layers.%d." % i
         for name, rows, columns in (("self_attn.q_proj", HEADS * head, WIDTH),
@@ -96,20 +99,6 @@ def piece_tokenizer():
                       "merges": ["a b", "▁ ab"]}}
 
 
-def numbers_of(tensor):
-    """The numbers of a tensor of the reader, row-major."""
-    dims, kind, data = tensor
-    count = int(np.prod(dims))
-    if kind == 8:
-        blocks = np.frombuffer(data, np.dtype([("d", "<f2"), ("q", "i1", 32)]), count // 32)
-        values = blocks["d"].astype(np.float64)[:, None] * blocks["q"]
-    elif kind == 30:
-        values = (np.frombuffer(data, "<u2", count).astype("<u4") << 16).view("<f4")
-    else:
-        values = np.frombuffer(data, {0: "<f4", 1: "<f2"}[kind], count)
-    return values.astype(np.float64).reshape(dims[::-1])
-
-
 class Computed:
     """Logits of what a file holds, by the rules of llama.cpp."""
 
@@ -135,9 +124,9 @@ class Computed:
 
     def rotate(self, x):
         """Neighbours of llama, halves of the others."""
-        size, pairs = self.setting("rope.dimension_count"), self.kind == "llama"
-        assert size == x.shape[-1]
-        angle = np.arange(x.shape[1])[:, None] * self.setting("rope.freq_base")**(
+        size, pairs = x.shape[-1], self.kind == "llama"
+        assert size == self.setting("rope.dimension_count", size)
+        angle = np.arange(x.shape[1])[:, None] * self.setting("rope.freq_base", 10000.0)**(
             -np.arange(0, size, 2) / size) / self.tensors.get("rope_freqs.weight", 1.0)
         a, b = (x[..., ::2], x[..., 1::2]) if pairs else np.split(x, 2, -1)
         a, b = a * np.cos(angle) - b * np.sin(angle), a * np.sin(angle) + b * np.cos(angle)
@@ -182,7 +171,7 @@ class Computed:
         return self.norm(x, "output_norm") @ head.T
 
 
-class Files(unittest.TestCase):
+class Folder(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
@@ -201,6 +190,13 @@ class Files(unittest.TestCase):
 
     def read(self, path):
         return gguf_file.read(path.read_bytes())
+
+    def write(self, path, **more):
+        keras.models.save_gguf(path, self.folder / "out", **{"type": "f32", **more})
+        return self.folder / "out"
+
+
+class Files(Folder):
 
     def test_logits(self):
         ids = np.array([[3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8, 9, 7, 9, 3, 2, 3, 8, 4, 6]], np.int32)
@@ -231,10 +227,6 @@ class Files(unittest.TestCase):
         self.assertEqual(one[0], two[0])
         for name, tensor in one[1].items():
             self.assertTrue((numbers_of(tensor) == numbers_of(two[1][name])).all(), name)
-
-    def write(self, path, **more):
-        keras.models.save_gguf(path, self.folder / "out", **{"type": "f32", **more})
-        return self.folder / "out"
 
     def test_values(self):
         path = self.directory(CONFIGS["llama"], bos_token={"content": SPECIAL[0]},
@@ -336,6 +328,8 @@ class Files(unittest.TestCase):
                 ("llama", {"rope_scaling": {"type": "dynamic", "factor": 2.0}}, "rope_scaling"),
                 ("llama", {"hidden_act": "gelu"}, "'hidden_act'"),
                 ("llama", {"architectures": ["LlamaModel"]}, "'architectures'"),
+                ("qwen2", {"rope_scaling": SCALING}, "'rope_scaling'"),
+                ("qwen3", {"attention_bias": True}, "'attention_bias'"),
                 ("qwen2", {"use_sliding_window": True}, "'use_sliding_window'"),
                 ("gpt2", {"scale_attn_weights": False}, "'scale_attn_weights'"),
                 ("gpt2", {"activation_function": "relu"}, "'activation_function'")):
@@ -360,6 +354,10 @@ class Files(unittest.TestCase):
             (path / "tokenizer.json").write_text(json.dumps(tokenizer))
             with self.assertRaisesRegex(error, part):
                 self.write(path)
+        changed = {**byte_tokenizer(), "normalizer": {"type": "Lowercase"}}
+        (path / "tokenizer.json").write_text(json.dumps(changed))
+        with self.assertRaisesRegex(rf.UnsupportedError, "the normalizer has a step"):
+            self.write(path)
         (path / "tokenizer.json").write_text('{"model": {"type": "Unigram", "vocab": []}}')
         with self.assertRaisesRegex(rf.UnsupportedError, "tokenizers of type BPE"):
             self.write(path)
@@ -367,6 +365,289 @@ class Files(unittest.TestCase):
         with self.assertRaisesRegex(rf.NotFoundError, "tokenizer.json"):
             self.write(path)
         self.assertFalse((self.folder / "out").exists())
+
+
+
+IDS = np.array([[3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8, 9, 7, 9, 3, 2, 3, 8, 4, 6]], np.int32)
+
+
+def random_texts(rng, count):
+    parts = ["the", " a", "b", "abc", "  ", "\n", "\r\n\n", "\t", "1", "1234567", "'s", "'LL",
+             "!?", ".", "\u00e9", "e\u0301", "\u4f60\u597d", "\U0001f600", "<|end|>", "</s>",
+             "\u00a0", "-", "\u0416\u0434", "\u2581", "x", " caf", "\u1112\u1161", "\0", "Q"]
+    return ["".join(rng.choice(parts) for _ in range(rng.integers(0, 24))) for _ in range(count)]
+
+
+def trained_tokenizer(rng, pre, **more):
+    """Byte pairs with 256 bytes and 160 merges, drawn with the frequencies of nobody's language."""
+    known = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    others = [b for b in range(256) if b not in known]
+    words = [chr(b) for b in known] + [chr(256 + i) for i in range(len(others))]
+    merges = []
+    while len(merges) < 160:
+        pair = rng.choice(["t", "h", "e", "\u0120", "a", "b", "c", "1", "2", "\u00c3", "\u00a9",
+                           "s", "'", "\u010a", *words[256:]], 2)
+        if "".join(pair) not in words:
+            words.append("".join(pair))
+            merges.append(list(pair))
+    return {"version": "1.0",
+            "added_tokens": [{"id": len(words), "content": "<|end|>", "special": True}],
+            "normalizer": {"type": "NFC"} if pre == "qwen2" else None,
+            "pre_tokenizer": {"type": "Sequence", "pretokenizers": more["steps"]},
+            "decoder": {"type": "ByteLevel"},
+            "model": {"type": "BPE", "vocab": {word: i for i, word in enumerate(words)},
+                      "merges": merges, "ignore_merges": pre == "llama-bpe"}}
+
+
+def sentence_pieces():
+    """Pieces with all their merges, as converters write them."""
+    words = ["<unk>", "<s>", "</s>"] + ["<0x%02X>" % b for b in range(256)]
+    words += list("\u2581abcehtx12.") + ["\u00e9"]
+    words += ["\u2581t", "he", "\u2581the", "ab", "\u2581a", "bc", "abc", "\u2581\u2581", "12",
+              "ca"]
+    ids = {word: i for i, word in enumerate(words)}
+    merges = [[word[:i], word[i:]] for word in words[271:] for i in range(1, len(word))
+              if word[:i] in ids and word[i:] in ids]
+    return {"version": "1.0",
+            "added_tokens": [{"id": i, "content": words[i], "special": True} for i in range(3)],
+            "normalizer": {"type": "Sequence", "normalizers": [
+                {"type": "Prepend", "prepend": "\u2581"},
+                {"type": "Replace", "pattern": {"String": " "}, "content": "\u2581"}]},
+            "post_processor": {"type": "TemplateProcessing", "single": [
+                {"SpecialToken": {"id": "<s>", "type_id": 0}},
+                {"Sequence": {"id": "A", "type_id": 0}}], "pair": [
+                {"Sequence": {"id": "A", "type_id": 0}}, {"Sequence": {"id": "B", "type_id": 1}}],
+                "special_tokens": {"<s>": {"id": "<s>", "ids": [1], "tokens": ["<s>"]}}},
+            "decoder": {"type": "Sequence", "decoders": [
+                {"type": "Replace", "pattern": {"String": "\u2581"}, "content": " "},
+                {"type": "ByteFallback"}, {"type": "Fuse"},
+                {"type": "Strip", "content": " ", "start": 1, "stop": 0}]},
+            "model": {"type": "BPE", "byte_fallback": True, "fuse_unk": True,
+                      "unk_token": "<unk>", "vocab": ids, "merges": merges}}
+
+
+class Reading(Folder):
+    def test_models(self):
+        """The same logits, and the same file when it is written again."""
+        for name, config in CONFIGS.items():
+            model = keras.models.from_pretrained(self.directory(config))
+            wanted = model.predict(IDS, verbose=0)
+            for kind in TYPES:
+                with self.subTest(name + " " + kind):
+                    path = self.folder / ("%s.%s.gguf" % (name, kind))
+                    model.save_gguf(path, kind, name="it")
+                    read = keras.models.from_pretrained(path)
+                    got = read.predict(IDS, verbose=0)
+                    if kind == "f32":
+                        self.assertTrue((got == wanted).all())
+                    computed = Computed(path.read_bytes()).logits(IDS[0])
+                    self.assertLess(abs(got[0] - computed).max() / abs(computed).max(), 1e-5)
+                    read.save_gguf(self.folder / "again", kind, name="it")
+                    self.assertEqual((self.folder / "again").read_bytes(), path.read_bytes())
+                    read.close()
+            model.close()
+
+    def test_directories(self):
+        """A directory that is made of a file has the tensors and the settings that it came from."""
+        for name, config in CONFIGS.items():
+            with self.subTest(name):
+                path = self.directory(config, bos_token=SPECIAL[0], chat_template="{{ 1 }}")
+                alone = self.folder / ("only " + name)
+                alone.mkdir()
+                self.write(path).rename(alone / "model.gguf")
+                model = keras.models.from_pretrained(alone)
+                made = self.folder / ("made " + name)
+                model.save_pretrained(made)
+                was, is_ = (hub.read_values(where / "model.safetensors")
+                            for where in (path, made))
+                self.assertEqual(sorted(was), sorted(is_))
+                for tensor, values in was.items():
+                    self.assertTrue((is_[tensor] == values).all(), tensor)
+                settings = json.loads((made / "config.json").read_text())
+                for key, value in config.items():
+                    if key not in ("model_type", "eos_token_id") and value is not None:
+                        self.assertEqual(settings[key], value, key)
+                text = json.loads((made / "tokenizer_config.json").read_text())
+                self.assertEqual((text["bos_token"], text["chat_template"]),
+                                 (SPECIAL[0], "{{ 1 }}"))
+                rf.text.Tokenizer.load(made / "tokenizer.json")
+                model.close()
+
+    def tokenizers(self):
+        rng = np.random.default_rng(7)
+        level = {"type": "ByteLevel", "add_prefix_space": False}
+        whole = {**level, "use_regex": False}
+        digits = {"type": "Digits", "individual_digits": True}
+        split = {"type": "Split", "behavior": "Isolated"}
+        for pre, steps in (("gpt-2", [level]), ("smollm", [digits, level]),
+                           ("llama-bpe", [{**split, "pattern": {"Regex": LLAMA3}}, whole]),
+                           ("qwen2", [{**split, "pattern": {
+                               "Regex": LLAMA3.replace("{1,3}", "")}}, whole])):
+            yield pre, trained_tokenizer(rng, pre, steps=steps)
+        yield "default", sentence_pieces()
+
+    def test_tokenizers(self):
+        """The same tokens of texts, and the same texts of tokens."""
+        rng = np.random.default_rng(3)
+        for pre, tokenizer in self.tokenizers():
+            with self.subTest(pre):
+                end = "</s>" if pre == "default" else "<|end|>"
+                shutil.rmtree(self.folder / "mistral", ignore_errors=True)
+                path = self.directory({**CONFIGS["mistral"], "vocab_size": 440}, tokenizer,
+                                      bos_token="<s>", eos_token=end,
+                                      chat_template="{{ eos_token }}")
+                one = rf.text.Tokenizer.load(path / "tokenizer.json")
+                file = self.write(path)
+                self.assertEqual(self.read(file)[0]["tokenizer.ggml.pre"], pre)
+                two = rf.text.Tokenizer.load(file)
+                two.save(self.folder / "saved.json")
+                three = rf.text.Tokenizer.load(self.folder / "saved.json")
+                self.assertEqual(one.vocabulary, two.vocabulary)
+                for line in random_texts(rng, 300):
+                    ids = one.encode(line)
+                    for other in (two, three):
+                        self.assertEqual(list(other.encode(line)), list(ids), repr(line))
+                        self.assertEqual(other.decode(ids), one.decode(ids), repr(line))
+                self.assertEqual(one.is_special(len(one) - 1), two.is_special(len(one) - 1))
+                chats = rf.text.ChatTemplate.load(file, two)
+                self.assertEqual(chats.apply([]), end)
+
+    def foreign(self):
+        """A file as another program writes one: no more values than there have to be."""
+        rng = np.random.default_rng(11)
+        values = {"general.architecture": "llama", "general.license": "none",
+                  "llama.block_count": (10, 1), "llama.context_length": 64,
+                  "llama.embedding_length": WIDTH, "llama.feed_forward_length": INNER,
+                  "llama.attention.head_count": HEADS, "llama.expert_count": 0,
+                  "llama.attention.layer_norm_rms_epsilon": 1e-5,
+                  "tokenizer.ggml.model": "llama", "tokenizer.ggml.bos_token_id": 1,
+                  "tokenizer.ggml.tokens": ["<unk>", "<s>", "\u2581", "a", "b", "ab", "\u2581ab"],
+                  "tokenizer.ggml.scores": [0.0, 0.0, -9.0, -9.0, -9.0, -1.0, -2.0],
+                  "tokenizer.ggml.token_type": [2, 3, 1, 1, 1, 1, 1]}
+
+        def tensor(rows, columns, kind):
+            if kind == 0:
+                data = (1 + 0.1 * rng.standard_normal(rows * columns)).astype("<f4").tobytes()
+                return [columns] if rows == 1 else [columns, rows], kind, data
+            size, data = {2: 16, 8: 32}[kind], b""
+            for _ in range(rows * columns // 32):
+                data += np.float16(rng.uniform(0, {2: 0.1, 8: 0.006}[kind])).tobytes()
+                data += rng.bytes(size)
+            return [columns, rows], kind, data
+        tensors = {"token_embd.weight": tensor(7, WIDTH, 8), "output_norm.weight":
+                   tensor(1, WIDTH, 0), "output.weight": tensor(7, WIDTH, 2)}
+        for name, rows, columns, kind in (
+                ("attn_norm", 1, WIDTH, 0), ("ffn_norm", 1, WIDTH, 0), ("attn_q", WIDTH, WIDTH, 2),
+                ("attn_k", WIDTH, WIDTH, 8), ("attn_v", WIDTH, WIDTH, 2),
+                ("attn_output", WIDTH, WIDTH, 8), ("ffn_gate", INNER, WIDTH, 2),
+                ("ffn_up", INNER, WIDTH, 8), ("ffn_down", WIDTH, INNER, 2)):
+            tensors["blk.0.%s.weight" % name] = tensor(rows, columns, kind)
+        return values, tensors
+
+    def test_other_writers(self):
+        path = self.folder / "other.gguf"
+        path.write_bytes(gguf_file.write(*self.foreign()))
+        ids = IDS % 7
+        computed = Computed(path.read_bytes()).logits(ids[0])
+        model = keras.models.from_pretrained(path)
+        got = model.predict(ids, verbose=0)[0]
+        self.assertLess(abs(got - computed).max() / abs(computed).max(), 1e-5)
+        tokenizer = rf.text.Tokenizer.load(path)
+        self.assertEqual(list(tokenizer.encode("ab a")), [1, 6, 2, 3])
+        few = keras.models.from_pretrained(path, quantize="int8").predict(ids, verbose=0)[0]
+        self.assertLess(abs(few - computed).max() / abs(computed).max(), 0.1)
+
+    def refuse(self, error, part, values, tensors, **more):
+        path = self.folder / "bad.gguf"
+        path.write_bytes(gguf_file.write(values, tensors, **more))
+        with self.assertRaisesRegex(error, part):
+            keras.models.from_pretrained(path)
+
+    def test_refused_values(self):
+        missing, unsupported, corrupt = rf.NotFoundError, rf.UnsupportedError, rf.CorruptDataError
+        values, tensors = self.foreign()
+        for key, value, error, part in (
+                ("general.architecture", "gemma9", unsupported, "is \"gemma9\"; llama, qwen2"),
+                ("general.architecture", None, missing, "has no value 'general.architecture'"),
+                ("general.architecture", 7, unsupported, "'general.architecture' is not a text"),
+                ("general.type", "adapter", unsupported, "'general.type' is not"),
+                ("split.count", 2, unsupported, "'split.count' is 2"),
+                ("llama.block_count", (10, 1 << 40), unsupported, "'llama.block_count' is not an"),
+                ("llama.block_count", (5, -1), unsupported, "'llama.block_count' is not an"),
+                ("llama.block_count", 1 << 30, unsupported, "'num_hidden_layers' is 1073741824"),
+                ("llama.block_count", 2, missing, "layers.1.input_layernorm.weight'"),
+                ("llama.block_count", "1", unsupported, "'llama.block_count' is not an integer"),
+                ("llama.block_count", None, missing, "has no value 'llama.block_count'"),
+                ("llama.attention.head_count", [4], unsupported, "head_count' is not an integer"),
+                ("llama.attention.head_count", 0, unsupported, "head_count' is 0, not a size"),
+                ("llama.attention.head_count", 5, rf.InvalidArgumentError, "attn_[qk].weight' is"),
+                ("llama.attention.head_count_kv", 3, rf.Error, "attn_k.weight' is|num_key_value"),
+                ("llama.attention.value_length", 16, rf.Error, "value_length|does not fit"),
+                ("llama.attention.layer_norm_rms_epsilon", float("nan"), unsupported,
+                 "epsilon' is not finite"),
+                ("llama.vocab_size", 8, unsupported, "'llama.vocab_size' differs"),
+                ("llama.expert_count", 8, unsupported, "'llama.expert_count' is not known"),
+                ("llama.rope.scaling.type", "yarn", unsupported, "'llama.rope.scaling.type'"),
+                ("tokenizer.ggml.model", "t5", unsupported, "'tokenizer.ggml.model' is \"t5\""),
+                ("tokenizer.ggml.model", "gpt2", missing, "'tokenizer.ggml.pre'"),
+                ("tokenizer.ggml.tokens", None, missing, "'tokenizer.ggml.tokens'"),
+                ("tokenizer.ggml.tokens", [1], unsupported, "'tokenizer.ggml.tokens' is not an"),
+                ("tokenizer.ggml.tokens", ["<unk>", "<s>", "a", "a", "b", "c", "d"], corrupt,
+                 "token 3 is there twice"),
+                ("tokenizer.ggml.tokens", ["<unk>", "<s>", b"\xff", "a", "b", "c", "d"], corrupt,
+                 "token 2 is not UTF-8"),
+                ("tokenizer.ggml.tokens", ["<unk>", "<s>", "x" * 9000, "a", "b", "c", "d"],
+                 unsupported, "token 2 is empty, or longer than"),
+                ("tokenizer.ggml.token_type", [1], corrupt, "token_type' has not as many"),
+                ("tokenizer.ggml.token_type", [77] * 7, unsupported, "token 0 has type 77"),
+                ("tokenizer.ggml.scores", [1.0], corrupt, "scores' has not as many"),
+                ("tokenizer.ggml.scores", [float("nan")] * 7, corrupt, "is not finite"),
+                ("tokenizer.ggml.bos_token_id", 7, unsupported, "bos_token_id' is 7, of 7 tokens"),
+                ("tokenizer.ggml.bos_token_id", None, missing, "bos_token_id', which texts begin"),
+                ("tokenizer.ggml.precompiled_charsmap", "x", unsupported, "precompiled_charsmap'")):
+            with self.subTest((key, value)):
+                changed = {k: v for k, v in {**values, key: value}.items() if v is not None}
+                self.refuse(error, part, changed, tensors)
+
+    def test_refused_tensors(self):
+        values, tensors = self.foreign()
+        table = tensors["token_embd.weight"]
+        for name, tensor, error, part in (
+                ("blk.0.attn_q.weight", None, rf.NotFoundError, "q_proj.weight"),
+                ("token_embd.weight", None, rf.NotFoundError, "'token_embd.weight'"),
+                ("token_embd.weight", ([7 * WIDTH], *table[1:]), rf.UnsupportedError, "no table"),
+                ("blk.0.attn_q.weight", ([32, 3], 8, bytes(3 * 34)), rf.InvalidArgumentError,
+                 "'blk.0.attn_q.weight' is \\[3,32\\]"),
+                ("blk.0.ffn_up.weight", ([WIDTH, 1], 8, bytes(34)), rf.InvalidArgumentError,
+                 "up_proj.weight' is \\[1,32\\], which does not fit"),
+                ("blk.0.ffn_up.weight", ([256, 8], 10, bytes(84 * 8)), rf.UnsupportedError,
+                 "'blk.0.ffn_up.weight' is stored as Q2_K"),
+                ("blk.0.ffn_up_exps.weight", table, rf.UnsupportedError,
+                 "'blk.0.ffn_up_exps.weight' has no place"),
+                ("rope_freqs.weight", ([4], 0, bytes(16)), rf.UnsupportedError,
+                 "'rope_freqs.weight' has other divisors")):
+            with self.subTest(part):
+                changed = {k: v for k, v in {**tensors, name: tensor}.items() if v is not None}
+                self.refuse(error, part, values, changed)
+
+    def test_damaged_files(self):
+        values, tensors = self.foreign()
+        data = gguf_file.write(values, tensors)
+        path = self.folder / "cut.gguf"
+        for size in (*range(0, 64, 5), *range(64, len(data), 499)):
+            path.write_bytes(data[:size])
+            with self.assertRaises(rf.CorruptDataError):
+                keras.models.from_pretrained(path)
+        for more in ({"num_tensors": 1 << 40}, {"num_values": 1 << 40}):
+            self.refuse(rf.CorruptDataError, "cut.gguf|bad.gguf", values, tensors, **more)
+        (self.folder / "two").mkdir()
+        for name in ("a.gguf", "b.gguf"):
+            (self.folder / "two" / name).write_bytes(data)
+        with self.assertRaisesRegex(rf.InvalidArgumentError, "several GGUF files"):
+            keras.models.from_pretrained(self.folder / "two")
+        (self.folder / "two" / "config.json").write_text("{}")
+        with self.assertRaisesRegex(rf.NotFoundError, "'model_type' is not there"):
+            keras.models.from_pretrained(self.folder / "two")
 
 
 unittest.main()

@@ -15,6 +15,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 import programs  # noqa: E402
 
 GPT = sys.argv[1]
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 # One sentence many times: what follows each character is nearly always known, so that a few steps
 # teach much.
 SENTENCE = "the quick brown fox jumps over the lazy dog. "
@@ -47,6 +48,28 @@ class Gpt(unittest.TestCase):
         self.assertLess(validation, 1.5)  # 3.3 when it begins
         self.assertRegex(done.stdout.rsplit("\nthe quick", 1)[1],
                          r"(?s)\A.{8}\n\([\d.]+ tokens/s\)\n\Z")
+
+    def test_own_documentation(self):
+        """Without a text it learns from all pages of the book, in whatever folder they lie."""
+        pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")]
+        done = programs.run(GPT, "--steps", "1", "--batch-size", "1", "--sample", "1", "--devices",
+                            "llvmpipe")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("%d bytes of text" % sum(p.stat().st_size for p in pages), done.stdout)
+
+    def test_folders(self):
+        """Files below folders are read, but no hidden ones and nothing behind a link to a
+        folder."""
+        below = self.folder / "text/a/b"
+        below.mkdir(parents=True)
+        (self.folder / "text/.hidden").mkdir()
+        for path in below / "c.md", below / "d.c", below / ".e.md", below / "../../.hidden/f.md":
+            path.write_text(SENTENCE * 60)
+        (below / "circle").symlink_to(self.folder / "text")
+        done = programs.run(GPT, "--text", self.folder / "text", "--steps", "1", "--sample", "1",
+                            "--devices", "llvmpipe")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("%d bytes of text" % (len(SENTENCE) * 60), done.stdout)
 
     def test_without_cache(self):
         """Keys and values that are kept, and a text that is read again for each token: the same is

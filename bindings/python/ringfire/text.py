@@ -61,7 +61,7 @@ class Tokenizer(Handle):
 
     @classmethod
     def load(cls, path: Path) -> Tokenizer:
-        """A tokenizer from a file."""
+        """A tokenizer from a file: its own, a tokenizer.json, or a GGUF file."""
         return cls._of(create(lib.rf_tokenizer_load, "rf_tokenizer", path_bytes(path)))
 
     #: As Hugging Face's library calls it.
@@ -189,7 +189,8 @@ class ChatTemplate(Handle):
 
     @classmethod
     def load(cls, directory: Path, tokenizer: Optional[Tokenizer] = None) -> ChatTemplate:
-        """That of a directory: ``chat_template.jinja`` or ``tokenizer_config.json``."""
+        """That of a directory, ``chat_template.jinja`` or ``tokenizer_config.json``; or of a GGUF
+        file."""
         made = cls.__new__(cls)
         made._begin(create(lib.rf_chat_template_load, "rf_chat_template", path_bytes(directory),
                            tokenizer.pointer if tokenizer else ffi.NULL), tokenizer)

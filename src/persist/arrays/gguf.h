@@ -32,6 +32,8 @@ const char *rf_gguf_type_name(uint32_t type);
 /* Bytes of a single value; 0: a string, or no type. */
 uint32_t rf_gguf_value_size(uint32_t type);
 
+/* Whether a regular file begins as GGUF files do. */
+bool rf_gguf_matches(const char *path);
 rf_result rf_gguf_open_with(const rf_file_ops *ops, const char *path, rf_gguf **out);
 rf_result rf_gguf_write_with(const rf_file_ops *ops, const char *path, const rf_gguf_contents *contents);
 

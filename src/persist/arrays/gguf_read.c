@@ -340,6 +340,17 @@ void rf_gguf_close(rf_gguf **file)
     rf_free(f);
 }
 
+bool rf_gguf_matches(const char *path)
+{
+    const rf_file_ops *ops = &rf_system_file_ops;
+    char begin[4] = "";
+    double modified;
+    const int fd = ops->modified(NULL, path, &modified) == 0 ? ops->open(NULL, path) : -1;
+    const bool read = fd >= 0 && ops->pread(NULL, fd, begin, sizeof(begin), 0) == sizeof(begin);
+    if (fd >= 0) ops->close(NULL, fd);
+    return read && memcmp(begin, "GGUF", sizeof(begin)) == 0;
+}
+
 /* ---- questions ---- */
 
 uint64_t rf_gguf_num_values(const rf_gguf *file)

@@ -24,7 +24,7 @@ from ._inference import Inference
 from ._layer import Input, InputLayer, KerasTensor, Layer, apply_in, as_list, assign_all
 from ._layer import call_python, parts_of, snake_case, tracing
 from ._layer import training_here
-from ._weights import Rules, WeightReport, WeightRule
+from ._weights import Rules, WeightReport, WeightRule, report_of
 from .metrics import table_of
 
 __all__ = ["Inference", "Input", "Model", "ModelLayer", "Pretrained", "Sequential", "WeightReport",
@@ -722,6 +722,11 @@ class Pretrained(_Loaded):
             names.append(text(found))
         return names
 
+    @property
+    def weight_report(self) -> WeightReport:
+        """What became of the variables, and which tensors of the directory are not used."""
+        return report_of(lib.rf_pretrained_weight_report(self._directory.pointer))
+
     def image_scale(self) -> Tuple[Tuple[float, ...], Tuple[float, ...]]:
         """Mean and deviation of each channel, of images in [0, 1], that
         ``preprocessor_config.json`` asks for; else 0 and 1."""
@@ -762,8 +767,9 @@ def from_pretrained(directory: Path, sequence_length: int = 0,
                     synchronized_batch_norm: bool = False, quantize: Optional[str] = None,
                     quantized_weights: Sequence[str] = (), class_names: Sequence[str] = (),
                     packed: bool = False) -> Pretrained:
-    """The model of a directory of the Hugging Face hub, on the strategy of the scope. What
-    ``config.json`` asks for and is not there is an error, unless it is one of ``ignored_keys``.
+    """The model of a directory of the Hugging Face hub, or of a GGUF file, on the strategy of the
+    scope. What ``config.json`` asks for and is not there is an error, unless it is one of
+    ``ignored_keys``.
     ``synchronized_batch_norm``: in training, statistics are those of the whole batch.
     ``quantize`` stores weights in few bits, as ``set_quantization()`` of strategies does.
     ``class_names``: the model becomes a classifier of these classes, whose head begins anew where
