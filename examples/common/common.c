@@ -122,6 +122,14 @@ uint64_t example_parse_count(struct argp_state *state, const char *text, uint64_
     return value;
 }
 
+rf_optimizer_state_type example_parse_state_type(struct argp_state *state, const char *text)
+{
+    if (strcmp(text, "bf16") == 0) return RF_OPTIMIZER_STATE_BF16;
+    if (strcmp(text, "8bit") == 0) return RF_OPTIMIZER_STATE_8BIT;
+    if (strcmp(text, "f32") != 0) argp_error(state, "'%s' is none of f32, bf16 and 8bit", text);
+    return RF_OPTIMIZER_STATE_F32;
+}
+
 double example_parse_rate(struct argp_state *state, const char *text)
 {
     char *end;

@@ -61,6 +61,8 @@ void example_parse_with(int argc, char **argv, const char *purpose, const char *
                         const struct argp *own, void *own_input);
 /* A number from 1 to `most`; for anything else the program ends with an error, as with a wrong option. */
 uint64_t example_parse_count(struct argp_state *state, const char *text, uint64_t most);
+/* "f32", "bf16" or "8bit". */
+rf_optimizer_state_type example_parse_state_type(struct argp_state *state, const char *text);
 double example_parse_rate(struct argp_state *state, const char *text); /* the same for a learning rate */
 
 /* For the optimizer: gradients in f16 need it, others do not. */

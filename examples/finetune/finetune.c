@@ -16,6 +16,7 @@ typedef struct settings {
     uint64_t save_every;
     uint32_t rank; /* of an adapter; 0: all weights are trained */
     rf_quantization bits;
+    rf_optimizer_state_type state_type;
     language_settings text;
 } settings;
 
@@ -43,7 +44,8 @@ enum {
     OPTION_SAVE,
     OPTION_GENERATE,
     OPTION_LORA,
-    OPTION_QUANTIZE
+    OPTION_QUANTIZE,
+    OPTION_STATE
 };
 
 static const struct argp_option own_options[] = {
@@ -55,6 +57,7 @@ static const struct argp_option own_options[] = {
     { "lora", OPTION_LORA, "RANK", 0, "Train a low-rank adapter on all dense layers, and no other weights", 1 },
     { "quantize", OPTION_QUANTIZE, "KIND", 0, "With --lora: keep the other weights in 4 or 8 bits: nf4, q4_0 or int8",
       1 },
+    { "optimizer-state", OPTION_STATE, "TYPE", 0, "Keep AdamW's moments in f32, bf16 or 8bit (default: f32)", 1 },
     { "length", OPTION_LENGTH, "N", 0, "Tokens of a chat, at most; the rest is cut off (default: 256)", 1 },
     { "end-token", OPTION_END, "TOKEN", 0, "What ends a completion or a text, such as \"</s>\"", 1 },
     { "save-every", OPTION_SAVE, "N", 0, "Make a checkpoint after N batches (default: after each epoch)", 1 },
@@ -80,6 +83,7 @@ static error_t parse_own(int key, char *value, struct argp_state *state)
     case OPTION_END: s->end_token = value; return 0;
     case OPTION_LORA: s->rank = (uint32_t)example_parse_count(state, value, 65536); return 0;
     case OPTION_QUANTIZE: s->bits = language_parse_bits(state, value); return 0;
+    case OPTION_STATE: s->state_type = example_parse_state_type(state, value); return 0;
     case OPTION_SAVE: s->save_every = example_parse_count(state, value, UINT32_MAX); return 0;
     case OPTION_GENERATE: add(state, s->prompts, &s->num_prompts, MAX_PROMPTS, value); return 0;
     case ARGP_KEY_ARG:
@@ -186,6 +190,7 @@ static int compile(app *a)
     const rf_optimizer_params adamw = { .kind = RF_OPTIMIZER_ADAMW,
                                         .learning_rate = a->options->learning_rate,
                                         .global_clip_norm = 1.0,
+                                        .state_type = a->settings->state_type,
                                         .loss_scale = example_loss_scale(a->options) };
     TRY(rf_optimizer_create(a->strategy, &adamw, &a->optimizer));
     const rf_compile_params params = {

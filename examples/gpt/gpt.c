@@ -19,6 +19,7 @@ typedef struct settings {
     const char *prompt, *byte_pairs;
     double temperature;
     bool full, no_cache, muon;
+    rf_optimizer_state_type state_type;
 } settings;
 
 typedef struct app {
@@ -46,7 +47,8 @@ enum {
     OPTION_PROMPT,
     OPTION_TEMPERATURE,
     OPTION_NO_CACHE,
-    OPTION_MUON
+    OPTION_MUON,
+    OPTION_STATE
 };
 
 static const struct argp_option own_options[] = {
@@ -66,6 +68,7 @@ static const struct argp_option own_options[] = {
     { "vocabulary", OPTION_VOCABULARY, "N", 0, "How many byte pairs to learn at most (default: 1024)", 1 },
     { "muon", OPTION_MUON, NULL, 0,
       "Train with Muon: the matrices of the blocks; embeddings and gains with AdamW, which trains all otherwise", 1 },
+    { "optimizer-state", OPTION_STATE, "TYPE", 0, "Keep AdamW's moments in f32, bf16 or 8bit (default: f32)", 1 },
     { "sample", OPTION_SAMPLE, "N", 0, "Tokens to write after the training (default: 400)", 1 },
     { "prompt", OPTION_PROMPT, "TEXT", 0, "What the written text begins with (default: a new line)", 1 },
     { "temperature", OPTION_TEMPERATURE, "X", 0,
@@ -104,6 +107,7 @@ static error_t parse_own(int key, char *value, struct argp_state *state)
         return 0;
     case OPTION_NO_CACHE: s->no_cache = true; return 0;
     case OPTION_MUON: s->muon = true; return 0;
+    case OPTION_STATE: s->state_type = example_parse_state_type(state, value); return 0;
     default: return ARGP_ERR_UNKNOWN;
     }
 }
@@ -209,6 +213,7 @@ static int create_optimizer(const example_options *options, app *a)
                                                  .epsilon = 1e-8,
                                                  .weight_decay = 0.1,
                                                  .global_clip_norm = 1.0,
+                                                 .state_type = a->settings->state_type,
                                                  .loss_scale = example_loss_scale(options) };
     return servers_create_optimizer(options, a->strategy, &a->optimizer_params, &a->optimizer);
 }

@@ -147,6 +147,19 @@ typedef enum rf_epsilon_form {
      */
     RF_EPSILON_UNCORRECTED,
 } rf_epsilon_form;
+/**
+ * How an optimizer stores the numbers that it keeps for each weight. It computes in f32, and
+ * weights stay in f32.
+ */
+typedef enum rf_optimizer_state_type {
+    RF_OPTIMIZER_STATE_F32,  /**< 4 bytes each */
+    RF_OPTIMIZER_STATE_BF16, /**< 2 bytes; rounded up or down by chance, so that sums stay right */
+    /**
+     * 1.016 bytes: a value of the dynamic map, times a scale that 256 neighbours share (Dettmers et
+     * al., "8-bit Optimizers via Block-wise Quantization", 2022).
+     */
+    RF_OPTIMIZER_STATE_8BIT,
+} rf_optimizer_state_type;
 /** Variables that an optimizer treats in a way of their own. */
 typedef struct rf_parameter_group {
     /**
@@ -276,6 +289,11 @@ typedef struct rf_optimizer_params {
      */
     const rf_parameter_group *groups;
     uint32_t num_groups;
+    /**
+     * ADAM, ADAMW, LION and SGD with a momentum: how slots are stored. Averages (use_ema) stay in
+     * f32. Checkpoints hold f32 always: a run goes on with its bits, or with another type.
+     */
+    rf_optimizer_state_type state_type;
     double initial_accumulator_value; /**< ADAGRAD: of the sum of squares; 0: 0.1 */
     /** CUSTOM: the update. Not for files of models and parameter servers, which hold no code. */
     const rf_custom_optimizer *custom;

@@ -48,6 +48,10 @@
     OP(muon_update)     /* param (mutated), direction, hyper */                                                        \
     OP(average_update)  /* average (mutated), param, hyper */                                                          \
     OP(overwrite)       /* param (mutated), average, hyper */                                                          \
+    /* Slots are words (base/state_form.h), whole blocks; what stands before these is left alone. */                   \
+    OP(momentum_packed) /* 1 slot */                                                                                   \
+    OP(adam_packed)     /* 2 slots: m, v */                                                                            \
+    OP(lion_packed)     /* 1 slot: m */                                                                                \
     OP(accumulate)      /* total (mutated) += x, of one shape */                                                       \
     OP(assign)          /* target (mutated) = x, of one shape */                                                       \
     OP(unscale)         /* gradients (mutated), tally (mutated) */                                                     \

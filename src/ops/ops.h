@@ -413,6 +413,12 @@ rf_result rf_emit_cast(rf_graph *g, rf_value x, rf_dtype dtype, rf_value *out);
 typedef struct rf_update_attr {
     uint32_t nesterov;
 } rf_update_attr;
+/* Those of updates whose slots are words (base/state_form.h). */
+typedef struct rf_packed_update_attr {
+    uint32_t state_type; /* rf_optimizer_state_type, not F32 */
+    uint32_t nesterov;
+    uint64_t first; /* place of the first element among all parameters, a multiple of 4: of random numbers */
+} rf_packed_update_attr;
 /* Numbers an update reads at run time, one HOST value f32 [RF_HYPER_COUNT]; set by the optimizer before each step. */
 enum {
     RF_HYPER_RATE,
@@ -431,6 +437,7 @@ enum {
     RF_HYPER_AVERAGE /* what the average of the parameter keeps of itself; 0: nothing */,
     RF_HYPER_OVERWRITE /* 1: the parameter becomes its average */,
     RF_HYPER_SKIP /* 1: nothing changes, whatever the gradient is */,
+    RF_HYPER_STEP /* number of the update, below 2^24: what is rounded by chance depends on it */,
     RF_HYPER_COUNT
 };
 /* metric_accumulate's state, f32 [4], is { total, compensation, weight, unused }: it adds sum(x * w) by Neumaier's

@@ -8,7 +8,7 @@
 #include "base/platform.h"
 #include "replica/agree.h"
 
-#define VARIABLE_ALIGNMENT 256            /* bytes, at least: whole cache lines and vectors on every device */
+#define VARIABLE_ALIGNMENT 1024           /* bytes, at least: blocks of states in few bits (base/state_form.h) */
 #define MAX_ALIGNMENT (UINT64_C(1) << 20) /* of a device's buffers, bytes; Vulkan allows them 256 */
 #define DEFAULT_CHECK_INTERVAL 100
 

@@ -10,6 +10,7 @@
 #include "base/loss_scale.h"
 #include "base/quantized_weight.h"
 #include "base/split.h"
+#include "base/state_form.h"
 #include "graph/graph.h"
 
 /* A number that the strategy gave to no other trace or builder; never 0. */
@@ -108,9 +109,10 @@ typedef enum rf_gradient_norms {
  * (../replica/update/update_plan.c). */
 typedef struct rf_updater_params {
     void *user;
-    uint32_t num_slots;          /* flat f32 arrays like the parameters; at most RF_MAX_SLOTS */
-    float initial[RF_MAX_SLOTS]; /* what the elements of a slot begin as */
-    uint32_t weights_slot;       /* 1 + the slot that begins as the variable itself; 0: none does */
+    uint32_t num_slots;                /* flat arrays like the parameters; at most RF_MAX_SLOTS */
+    float initial[RF_MAX_SLOTS];       /* what the elements of a slot begin as; 0 where that is not in f32 */
+    rf_state_form forms[RF_MAX_SLOTS]; /* what a slot is stored in; zeroed: f32 */
+    uint32_t weights_slot;             /* 1 + the slot that begins as the variable itself; 0: none does */
     /* >= 1. `grad` is then the *sum* over that many steps: a mean is left to hyper() (a factor 1 / accumulation_steps;
      * where steps count differently, `scale_hyper` is corrected).
      * Update number `iteration` is the one after step (iteration + 1) * accumulation_steps. */
@@ -121,11 +123,12 @@ typedef struct rf_updater_params {
     rf_loss_scaling scaling;                  /* `initial` 0: losses are not scaled */
     /* Appends the update of one flat range: param [n] and slots [n] are mutated, grad [n] is read; hyper[0] is f32
      * [hyper_count], hyper[1] and on are `num_scalars` f32 scalars. `shadow` (0: there is none) is f16 or bf16 [n]:
-     * what changes param last writes its new values there, too. Called several times per graph; must be element-wise
+     * what changes param last writes its new values there, too. Slots that are not in f32 are words, i32, which end
+     * with those of the range; what stands before them must stay. Called several times per graph; must be element-wise
      * and leave zeros zero where param, grad and slots are all zero (padding between variables). `group` is that of the
-     * range's variables. */
-    rf_result (*emit)(void *user, rf_graph *g, uint32_t group, rf_value param, rf_value grad, const rf_value *slots,
-                      const rf_value *hyper, rf_value shadow);
+     * range's variables, which begins at element `first` of all. */
+    rf_result (*emit)(void *user, rf_graph *g, uint32_t group, uint64_t first, rf_value param, rf_value grad,
+                      const rf_value *slots, const rf_value *hyper, rf_value shadow);
     uint32_t hyper_count, num_scalars;
     uint32_t scale_hyper; /* which of the numbers, or of the scalars behind them, gradients are multiplied with */
     uint32_t rate_hyper;  /* which of the numbers is the learning rate (what RINGFIRE_TEST_PERTURB changes) */

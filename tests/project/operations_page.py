@@ -24,7 +24,8 @@ An export that meets one of these operations fails and names it: %s.
 `attention` is `RF_ATTENTION_FUSED`; the other forms of attention are exported.
 """
 # Operations of training, which no forward pass for inference has.
-TRAINING = re.compile(r"_grad$|_update$|dropout|^(average|batch|lamb|loss|metric|muon|update)_|"
+TRAINING = re.compile(r"_grad$|_update$|_packed$|dropout|"
+                      r"^(average|batch|lamb|loss|metric|muon|update)_|"
                       r"^(accumulate|all_replica_sum|assign|block_squares|mean_scale|normalize|"
                       r"overflow_check|overwrite|regroup|unscale)$")
 FUNCTION = re.compile(

@@ -74,6 +74,7 @@ class Arguments(unittest.TestCase):
         for make, kind, message in (
                 (lambda: optimizers.Adam(learnig_rate=1), TypeError, "learnig_rate"),
                 (lambda: optimizers.SGD(clipnorm=1.0, clipvalue=1.0), ValueError, "clip"),
+                (lambda: optimizers.LAMB(state_type="8bit"), ValueError, "state_type .* 'lamb'"),
                 (lambda: optimizers.get("adm"), ValueError, "is none of .*adam"),
                 (lambda: losses.Huber(reduction="mean"), ValueError, "reduction='mean'"),
                 (lambda: losses.get("mse2"), ValueError, "is none of .*mse"),
@@ -114,6 +115,11 @@ class Optimizers(unittest.TestCase):
         decayed = optimizers.SGD(schedules.PiecewiseConstantDecay([0], [1.0, 0.5]))
         np.testing.assert_allclose(self.update(decayed, 2), [-0.5, -3.5], rtol=1e-6)
         self.assertEqual(int(decayed.iterations), 2)
+        exact = self.update(optimizers.Adam(0.1), 3)
+        for kind in "bf16", "8bit":
+            made = self.update(optimizers.Adam(0.1, state_type=kind), 3)
+            np.testing.assert_allclose(made, exact, rtol=1e-2)
+            self.assertTrue((made != exact).any())
 
     def test_custom(self):
         def momentum(weight, gradient, slots, numbers):

@@ -77,12 +77,13 @@ void linear_reference(double *w, double *b, float rate, uint32_t steps, uint32_t
 
 /* ---- updates ---- */
 
-static rf_result emit_update(void *user, rf_graph *g, uint32_t group, rf_value param, rf_value grad,
+static rf_result emit_update(void *user, rf_graph *g, uint32_t group, uint64_t first, rf_value param, rf_value grad,
                              const rf_value *slots, const rf_value *hyper, rf_value shadow)
 {
     const linear *m = user;
     const uint32_t more = shadow != 0;
-    (void)group;
+    (void)first;
+    (void)group, (void)first;
     if (!m->adam)
         return rf_emit_update(g, &rf_op_sgd_update, NULL, (rf_value[]){ param, grad, hyper[0], shadow }, 3 + more);
     return rf_emit_update(g, &rf_op_adam_update, NULL,

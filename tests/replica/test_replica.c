@@ -468,10 +468,10 @@ static rf_result bad_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, void
     return RF_OK;
 }
 
-static rf_result emit_nothing(void *user, rf_graph *g, uint32_t group, rf_value param, rf_value grad,
+static rf_result emit_nothing(void *user, rf_graph *g, uint32_t group, uint64_t first, rf_value param, rf_value grad,
                               const rf_value *slots, const rf_value *hyper, rf_value shadow)
 {
-    (void)user, (void)g, (void)group, (void)param, (void)grad, (void)slots, (void)hyper, (void)shadow;
+    (void)user, (void)g, (void)group, (void)first, (void)param, (void)grad, (void)slots, (void)hyper, (void)shadow;
     return RF_OK;
 }
 

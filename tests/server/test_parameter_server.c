@@ -119,6 +119,33 @@ TEST_OF(synchronous_tests, parameter_groups)
                                          .optimizer = grouped });
 }
 
+/* Servers store what their optimizers keep in 8 bits; their blocks are others than those of one device, so that numbers
+ * are rounded otherwise. */
+TEST_OF(synchronous_tests, state_in_few_bits)
+{
+    const cluster_params params = {
+        .num_workers = 2,
+        .num_servers = 2,
+        .synchronous = true,
+        .steps = 25,
+        .batch = 33,
+        .max_shard_bytes = 400,
+        .optimizer = { .kind = RF_OPTIMIZER_ADAM, .learning_rate = 0.01, .state_type = RF_OPTIMIZER_STATE_8BIT }
+    };
+    shared_state alone;
+    cluster c;
+    train_alone(&params, &alone);
+    cluster_start(&c, &params);
+    cluster_wait(&c);
+    check_ended_well(&c);
+    for (uint32_t i = 0; i < params.steps; i++) {
+        const double got = (double)c.shared->losses[i], want = (double)alone.losses[i];
+        if (!(fabs(got - want) <= 0.02 * want)) fail_msg("step %u: loss %.9g instead of %.9g", i, got, want);
+    }
+    assert_true(alone.final_loss < alone.losses[0]);
+    cluster_free(&c);
+}
+
 /* A training begins on the chief alone, goes on with servers and ends on the chief: nothing of it is lost on the way.
  */
 TEST_OF(synchronous_tests, moving_training)

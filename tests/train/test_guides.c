@@ -584,6 +584,16 @@ static rf_result make_grouped(rf_strategy *strategy, rf_optimizer **out)
     return RF_OK;
 }
 
+static rf_result make_small(rf_strategy *strategy, rf_optimizer **out)
+{
+    rf_optimizer *optimizer;
+    TRY(rf_optimizer_create(strategy,
+                            &(rf_optimizer_params){ .kind = RF_OPTIMIZER_ADAMW, .state_type = RF_OPTIMIZER_STATE_8BIT },
+                            &optimizer));
+    *out = optimizer;
+    return RF_OK;
+}
+
 static rf_result train_as_keras(rf_strategy *strategy, rf_optimizer *optimizer, const rf_dataset *data, rf_model **out)
 {
     rf_model *model;
@@ -628,7 +638,7 @@ TEST(training)
     static int32_t labels[8];
     const rf_array arrays[] = { array_f32(RF_SHAPE(8, 784), pixels), array_i32(RF_SHAPE(8), labels) };
     rf_dataset *rows, *data;
-    rf_optimizer *scheduled, *grouped;
+    rf_optimizer *scheduled, *grouped, *small;
     rf_model *model, *loaded;
     rf_strategy *strategy = open_devices("llvmpipe");
     if (!strategy) SKIP("not installed: llvmpipe");
@@ -636,6 +646,7 @@ TEST(training)
     OK(rf_dataset_batch(rows, 4, RF_REMAINDER_KEEP, &data));
     OK(make_scheduled(strategy, &scheduled));
     OK(make_grouped(strategy, &grouped));
+    OK(make_small(strategy, &small));
     OK(train_as_keras(strategy, scheduled, data, &model));
     assert_int_equal(rf_optimizer_iterations(scheduled), 4);
     assert_true(rf_optimizer_learning_rate(scheduled) > 0 && rf_optimizer_learning_rate(scheduled) < 1e-4);
@@ -643,6 +654,7 @@ TEST(training)
     rf_model_destroy(&model);
     rf_optimizer_destroy(&scheduled);
     rf_optimizer_destroy(&grouped);
+    rf_optimizer_destroy(&small);
     forget(rows, data, NULL);
     rf_strategy_destroy(&strategy);
 }

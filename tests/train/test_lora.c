@@ -247,6 +247,24 @@ static void base_is_frozen(rf_strategy *strategy)
 }
 TEST_ON_ALL(base_is_frozen)
 
+static void state_in_few_bits(rf_strategy *strategy)
+{
+    for (int type = RF_OPTIMIZER_STATE_BF16; type <= RF_OPTIMIZER_STATE_8BIT; type++) {
+        const rf_optimizer_params params = { .kind = RF_OPTIMIZER_ADAMW,
+                                             .learning_rate = 0.05,
+                                             .state_type = (rf_optimizer_state_type)type };
+        app a;
+        app_open(strategy, &a);
+        rf_optimizer_destroy(&a.optimizer);
+        OK(rf_optimizer_create(strategy, &params, &a.optimizer));
+        OK(rf_lora_attach(a.model, "task", &all_modules));
+        const double first = train(&a, 1);
+        assert_true(train(&a, 60) < 0.5 * first);
+        app_close(&a);
+    }
+}
+TEST_ON_ONE(state_in_few_bits)
+
 enum { ROWS = 2000, COLUMNS = 32, TABLE = ROWS * COLUMNS };
 
 static rf_model *make_large_model(rf_strategy *strategy)

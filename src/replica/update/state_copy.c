@@ -2,8 +2,6 @@
 /* State as it is now, copied out of the devices' memory by another thread while the next step's forward and backward
  * pass, which only read it, compute. Updates wait until the copy is made, and so does everything else that waits for
  * the devices before it writes. */
-#include <string.h>
-
 #include "base/profiler.h"
 #include "replica/internal.h"
 #include "replica/store/copying.h"
@@ -20,9 +18,10 @@ static void set_under_way(rf_copying *copying, bool under_way)
 }
 
 typedef struct copied {
-    const float *from; /* mapped memory of a device */
+    const void *from; /* mapped memory of a device */
+    rf_state_form form;
+    uint64_t first, count;
     float *to;
-    uint64_t count;
 } copied;
 
 struct rf_state_copy {
@@ -55,18 +54,19 @@ void rf_state_copy_destroy(rf_state_copy **copy)
     *copy = NULL;
 }
 
-static rf_result state_copy_add(rf_state_copy *c, const float *from, float *to, uint64_t count)
+static rf_result state_copy_add(rf_state_copy *c, copied range)
 {
     RF_TRY(RF_VEC_GROW(&c->ranges));
-    c->ranges.items[c->ranges.count++] = (copied){ from, to, count };
+    c->ranges.items[c->ranges.count++] = range;
     return RF_OK;
 }
 
 rf_result rf_state_copy_variable(rf_state_copy *c, const rf_variable *v, rf_range range, float *to, bool *taken)
 {
     const float *from = rf_flat_mapped(&rf_variable_store(v)->values, 0);
+    const copied own = { .from = from, .first = v->offset + range.begin, .count = range.end - range.begin, .to = to };
     *taken = v->trainable && from;
-    return *taken ? state_copy_add(c, from + v->offset + range.begin, to, range.end - range.begin) : RF_OK;
+    return *taken ? state_copy_add(c, own) : RF_OK;
 }
 
 rf_result rf_state_copy_slot(rf_state_copy *c, const rf_updater *u, uint32_t slot, const rf_variable *v, rf_range range,
@@ -79,10 +79,14 @@ rf_result rf_state_copy_slot(rf_state_copy *c, const rf_updater *u, uint32_t slo
         rf_segment p;
         if (!rf_segment_clip(&u->plan.items[i], wanted, &p)) continue;
         const uint32_t index = rf_segment_index(c->strategy, &p);
-        const float *from = index == UINT32_MAX ? NULL : rf_gpu_buffer_mapped(u->slots[slot][index]);
+        const void *from = index == UINT32_MAX ? NULL : rf_gpu_buffer_mapped(u->slots[slot][index]);
         if (!from) break;
         const uint64_t count = p.range.end - p.range.begin;
-        RF_TRY(state_copy_add(c, from + p.slot_offset, to + (p.range.begin - wanted.begin), count));
+        RF_TRY(state_copy_add(c, (copied){ .from = from,
+                                           .form = u->params.forms[slot],
+                                           .first = p.slot_offset,
+                                           .count = count,
+                                           .to = to + (p.range.begin - wanted.begin) }));
         found += count;
     }
     *taken = found == range.end - range.begin;
@@ -112,7 +116,7 @@ static rf_result state_copy_run(const rf_state_copy *c)
     }
     for (uint32_t i = 0; i < c->ranges.count; i++) {
         const copied *p = &c->ranges.items[i];
-        memcpy(p->to, p->from, p->count * sizeof(float));
+        rf_state_decode(p->form, p->from, p->first, p->count, p->to);
     }
     return RF_OK;
 }

@@ -61,9 +61,8 @@ rf_result rf_updater_read_owned(rf_updater *u, uint32_t slot, const rf_variable 
         const uint32_t index = rf_segment_index(u->strategy, &part);
         if (index == UINT32_MAX)
             return RF_FAIL(RF_ERROR_INTERNAL, "optimizer state of '%s' is kept by another worker", v->name);
-        RF_TRY(rf_gpu_buffer_read(u->slots[slot][index], part.slot_offset * sizeof(float),
-                                  values + (part.range.begin - place.begin),
-                                  (part.range.end - part.range.begin) * sizeof(float)));
+        RF_TRY(rf_slot_read(u->slots[slot][index], u->params.forms[slot], part.slot_offset,
+                            part.range.end - part.range.begin, values + (part.range.begin - place.begin)));
     }
     return RF_OK;
 }
@@ -144,8 +143,8 @@ RF_API rf_result rf_variable_read_gradient(const rf_variable *variable, float *v
     for (uint32_t i = 0; i < u->plan.count; i++) {
         rf_segment part;
         if (rf_segment_clip(&u->plan.items[i], range, &part))
-            RF_TRY(rf_segment_read(u->strategy, "gradient", u->latest->buffers, &part, part.range.begin,
-                                   values + (part.range.begin - range.begin)));
+            RF_TRY(rf_segment_read(u->strategy, "gradient", u->latest->buffers, (rf_state_form){ 0 }, &part,
+                                   part.range.begin, values + (part.range.begin - range.begin)));
     }
     return RF_OK;
 }

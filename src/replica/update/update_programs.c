@@ -58,8 +58,7 @@ static rf_result list_values(const rf_update *update, uint32_t index, rf_range_g
         RF_TRY(rf_range_graph_state(g, place_identity(segment, 2), u->directions.buffers[index], begin, count,
                                     &v->direction));
     for (uint32_t k = 0; k < u->params.num_slots; k++)
-        RF_TRY(rf_range_graph_state(g, place_identity(segment, 3 + k), u->slots[k][index], segment->slot_offset, count,
-                                    &v->slots[k]));
+        RF_TRY(rf_slot_state(u, k, index, g, place_identity(segment, 3 + k), segment, &v->slots[k]));
     return update->facts.device_decides ? RF_OK : list_numbers(update, g, segment->hyper, v->hyper);
 }
 
@@ -106,8 +105,8 @@ static rf_result emit_segment(const rf_step_stage *stage, uint32_t index, rf_ran
     const rf_value along = rf_update_is_whole(update, segment->hyper) ? v->direction : v->grad;
     rf_value shadow;
     RF_TRY(shadow_state(u->strategy, index, g, segment, &shadow));
-    return u->params.emit(u->params.user, g->graph, update->hyper_groups[segment->hyper], v->param, along, v->slots,
-                          v->hyper, shadow);
+    return u->params.emit(u->params.user, g->graph, update->hyper_groups[segment->hyper], segment->range.begin,
+                          v->param, along, v->slots, v->hyper, shadow);
 }
 
 /* In one program with the update: the device decides, and takes the numbers from the rows. The decision is a result of

@@ -4,6 +4,7 @@
  */
 #include <string.h>
 
+#include "base/platform.h"
 #include "replica/internal.h"
 #include "replica/store/flat.h"
 #include "replica/store/variables.h"
@@ -139,31 +140,30 @@ void rf_updater_set_accumulated(rf_updater *updater, uint32_t steps)
 
 /* ---- plans and the move of state between owners ---- */
 
-rf_result rf_segment_read(rf_strategy *s, const char *name, rf_gpu_buffer *const *buffers, const rf_segment *part,
-                          uint64_t at, float *values)
+rf_result rf_segment_read(rf_strategy *s, const char *name, rf_gpu_buffer *const *buffers, rf_state_form form,
+                          const rf_segment *part, uint64_t at, float *values)
 {
-    const uint64_t size = (part->range.end - part->range.begin) * sizeof(float);
+    const uint64_t count = part->range.end - part->range.begin;
     const uint32_t index = rf_segment_index(s, part);
     rf_result r = RF_OK;
-    if (index != UINT32_MAX) r = rf_gpu_buffer_read(buffers[index], at * sizeof(float), values, size);
+    if (index != UINT32_MAX) r = rf_slot_read(buffers[index], form, at, count, values);
     if (part->owner == RF_OWNER_ALL) return r;
     RF_TRY(rf_strategy_fail_in_job(s, r));
-    return rf_world_broadcast(&s->members.world, name, values, (size_t)size, part->owner);
+    return rf_world_broadcast(&s->members.world, name, values, (size_t)count * sizeof(float), part->owner);
 }
 
 /* Reads or writes a range of a slot, whose arrays are by owner. */
-static rf_result move_range(rf_strategy *s, const rf_segment_list *plan, rf_gpu_buffer *const *slot, rf_range range,
-                            float *values, bool write)
+static rf_result move_range(rf_strategy *s, const rf_segment_list *plan, rf_gpu_buffer *const *slot, rf_state_form form,
+                            rf_range range, float *values, bool write)
 {
     for (uint32_t i = 0; i < plan->count; i++) {
         rf_segment part;
         if (!rf_segment_clip(&plan->items[i], range, &part)) continue;
         float *at = values + (part.range.begin - range.begin);
-        if (!write) RF_TRY(rf_segment_read(s, "optimizer state", slot, &part, part.slot_offset, at));
+        if (!write) RF_TRY(rf_segment_read(s, "optimizer state", slot, form, &part, part.slot_offset, at));
         for (uint32_t r = 0; write && r < s->members.num_local; r++)
             if (rf_segment_is_owned(s, &part, r))
-                RF_TRY(rf_gpu_buffer_write(slot[r], part.slot_offset * sizeof(float), at,
-                                           (part.range.end - part.range.begin) * sizeof(float)));
+                RF_TRY(rf_slot_write(slot[r], form, part.slot_offset, part.range.end - part.range.begin, at));
     }
     return RF_OK;
 }
@@ -189,16 +189,21 @@ static rf_result fill_slot(rf_gpu_buffer *buffer, float value, uint64_t count)
 static rf_result create_slots(const rf_updater *u, const uint64_t *counts, rf_gpu_buffer **slots[RF_MAX_SLOTS])
 {
     const rf_strategy *s = u->strategy;
+    uint64_t bytes = 0;
     for (uint32_t k = 0; k < u->params.num_slots; k++) {
         slots[k] = RF_NEW_ARRAY(rf_gpu_buffer *, s->members.num_local);
         if (!slots[k]) return RF_ERROR_OUT_OF_HOST_MEMORY;
         for (uint32_t r = 0; r < s->members.num_local; r++) {
-            if (counts[s->members.first + r] == 0) continue;
-            RF_TRY(rf_gpu_buffer_create(s->members.replicas[r].device, RF_GPU_MEMORY_DEVICE,
-                                        counts[s->members.first + r] * sizeof(float), "optimizer state", &slots[k][r]));
-            RF_TRY(fill_slot(slots[k][r], u->params.initial[k], counts[s->members.first + r]));
+            const uint64_t count = counts[s->members.first + r];
+            const uint64_t size = rf_state_words(u->params.forms[k].type, count) * sizeof(float);
+            if (count == 0) continue;
+            RF_TRY(rf_gpu_buffer_create(s->members.replicas[r].device, RF_GPU_MEMORY_DEVICE, size, "optimizer state",
+                                        &slots[k][r]));
+            RF_TRY(fill_slot(slots[k][r], u->params.initial[k], count));
+            bytes += size;
         }
     }
+    if (bytes > 0) rf_log_message(RF_LOG_DEBUG, "the optimizer's state takes %.2f MiB", (double)bytes / (1 << 20));
     return RF_OK;
 }
 
@@ -218,12 +223,12 @@ static rf_result move_variable(const rf_updater *u, const rf_variable *v, const 
     const uint32_t slot = u->params.weights_slot;
     const bool known = updates_variable(u, v);
     for (uint32_t k = 0; known && k < u->params.num_slots; k++) {
-        RF_TRY(move_range(u->strategy, &u->plan, u->slots[k], span, values, false));
-        RF_TRY(move_range(u->strategy, plan, slots[k], span, values, true));
+        RF_TRY(move_range(u->strategy, &u->plan, u->slots[k], u->params.forms[k], span, values, false));
+        RF_TRY(move_range(u->strategy, plan, slots[k], u->params.forms[k], span, values, true));
     }
     if (known || slot == 0) return RF_OK;
     RF_TRY(rf_variable_read_range(v, (rf_range){ 0, v->count }, values));
-    return move_range(u->strategy, plan, slots[slot - 1], own, values, true);
+    return move_range(u->strategy, plan, slots[slot - 1], u->params.forms[slot - 1], own, values, true);
 }
 
 static rf_result move_state(const rf_updater *u, rf_variable *const *all, uint32_t count, const rf_segment_list *plan,
@@ -363,7 +368,7 @@ rf_result rf_updater_read_slot(rf_updater *u, uint32_t slot, const rf_variable *
     for (uint64_t i = 0; i < variable->count; i++) values[i] = u->params.initial[slot];
     if (!updates_variable(u, variable)) return RF_OK;
     const rf_range range = { variable->offset, variable->offset + variable->count };
-    return move_range(u->strategy, &u->plan, u->slots[slot], range, values, false);
+    return move_range(u->strategy, &u->plan, u->slots[slot], u->params.forms[slot], range, values, false);
 }
 
 rf_result rf_updater_write_slot(rf_updater *u, uint32_t slot, const rf_variable *variable, const float *values)
@@ -373,5 +378,5 @@ rf_result rf_updater_write_slot(rf_updater *u, uint32_t slot, const rf_variable 
     RF_TRY(rf_updater_learn(u, &known, 1));
     const rf_range range = { variable->offset, variable->offset + variable->count };
     float *from = (float *)(uintptr_t)values; /* writing only reads it */
-    return move_range(u->strategy, &u->plan, u->slots[slot], range, from, true);
+    return move_range(u->strategy, &u->plan, u->slots[slot], u->params.forms[slot], range, from, true);
 }

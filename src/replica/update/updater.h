@@ -5,6 +5,7 @@
 
 #include "replica/exchange/segments.h"
 #include "replica/internal.h"
+#include "replica/schedule/range_graph.h"
 
 typedef struct rf_pending_update {
     rf_frame *frame;
@@ -82,8 +83,16 @@ static inline uint32_t rf_segment_index(const rf_strategy *s, const rf_segment *
     return rf_strategy_is_local(s, segment->owner) ? segment->owner - s->members.first : UINT32_MAX;
 }
 /* The segment's elements from element `at` of its owner's array, whose worker passes them on to the others. */
-rf_result rf_segment_read(rf_strategy *strategy, const char *name, rf_gpu_buffer *const *buffers,
+rf_result rf_segment_read(rf_strategy *strategy, const char *name, rf_gpu_buffer *const *buffers, rf_state_form form,
                           const rf_segment *segment, uint64_t at, float *values);
+
+/* ---- slots.c: numbers of a slot, whatever it is stored in ---- */
+rf_result rf_slot_read(rf_gpu_buffer *buffer, rf_state_form form, uint64_t first, uint64_t count, float *values);
+/* From the beginning of a block on; where the last block is not full, zeros follow. */
+rf_result rf_slot_write(rf_gpu_buffer *buffer, rf_state_form form, uint64_t first, uint64_t count, const float *values);
+/* For a segment that the replica owns: a STATE value that ends with the segment's elements. */
+rf_result rf_slot_state(const rf_updater *updater, uint32_t slot, uint32_t index, rf_range_graph *g,
+                        const void *identity, const rf_segment *segment, rf_value *out);
 
 /* ---- step_weight.c ---- */
 /* From here on there are weights that the host does not know. */

@@ -178,6 +178,22 @@ static rf_result loss_scale_from_json(const json_t *object, rf_optimizer_params 
     return RF_OK;
 }
 
+/* A number, as checkpoints compare settings; files that do not say have 0: f32. */
+static const uint64_t state_bits[] = {
+    [RF_OPTIMIZER_STATE_F32] = 0, [RF_OPTIMIZER_STATE_BF16] = 16, [RF_OPTIMIZER_STATE_8BIT] = 8
+};
+
+static rf_result state_type_from_json(const json_t *object, rf_optimizer_state_type *out)
+{
+    uint64_t bits = 0;
+    RF_TRY(rf_json_u64(object, "state_bits", &bits));
+    for (uint32_t i = 0; i < sizeof(state_bits) / sizeof(state_bits[0]); i++) {
+        *out = (rf_optimizer_state_type)i;
+        if (state_bits[i] == bits) return RF_OK;
+    }
+    return rf_json_fail_member("state_bits", "0, 8 or 16");
+}
+
 json_t *rf_optimizer_to_json(const rf_optimizer_params *p, const rf_schedule *schedule)
 {
     json_t *hyperparameters = json_array(); /* of a custom optimizer, which only comparisons see */
@@ -187,7 +203,7 @@ json_t *rf_optimizer_to_json(const rf_optimizer_params *p, const rf_schedule *sc
     }
     json_t *object =
         json_pack("{s:s, s:o, s:f, s:b, s:f, s:f, s:f, s:b, s:f, s:f, s:f, s:f, s:f, s:I, s:o, s:f, s:b, s:f, s:I, "
-                  "s:o}",
+                  "s:I, s:o}",
                   "kind", rf_optimizer_kind_names[p->kind], "learning_rate", rf_schedule_to_json(schedule), "momentum",
                   p->momentum, "nesterov", p->nesterov, "beta_1", p->beta_1, "beta_2", p->beta_2, "epsilon", p->epsilon,
                   "epsilon_uncorrected", p->epsilon_form == RF_EPSILON_UNCORRECTED, "rho", p->rho, "weight_decay",
@@ -195,7 +211,7 @@ json_t *rf_optimizer_to_json(const rf_optimizer_params *p, const rf_schedule *sc
                   p->global_clip_norm, "accumulation_steps", (json_int_t)p->accumulation_steps, "groups",
                   groups_to_json(p), "initial_accumulator_value", p->initial_accumulator_value, "use_ema", p->use_ema,
                   "ema_momentum", p->ema_momentum, "ema_overwrite_frequency", (json_int_t)p->ema_overwrite_frequency,
-                  "hyperparameters", hyperparameters);
+                  "state_bits", (json_int_t)state_bits[p->state_type], "hyperparameters", hyperparameters);
     if (object && loss_scale_to_json(p->loss_scale, object) >= 0) return object;
     json_decref(object);
     return NULL;
@@ -241,6 +257,7 @@ rf_result rf_optimizer_from_json(const json_t *object, rf_optimizer_params *p, r
     RF_TRY(rf_json_u64(object, "ema_overwrite_frequency", &every));
     if (every > UINT32_MAX) return RF_FAIL(RF_ERROR_CORRUPT_DATA, "'ema_overwrite_frequency' is out of range");
     p->ema_overwrite_frequency = (uint32_t)every;
+    RF_TRY(state_type_from_json(object, &p->state_type));
     p->kind = (rf_optimizer_kind)kind;
     p->schedule = schedule;
     drop_unused(p);

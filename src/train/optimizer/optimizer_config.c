@@ -93,6 +93,20 @@ static rf_result check_unused(const rf_optimizer_params *p)
     return RF_OK;
 }
 
+static rf_result check_state_type(const rf_optimizer_params *p)
+{
+    const bool adam = p->kind == RF_OPTIMIZER_ADAM || p->kind == RF_OPTIMIZER_ADAMW;
+    const bool momentum = p->kind == RF_OPTIMIZER_SGD && rf_setting(p->momentum, 0.0) > 0.0;
+    RF_REQUIRE((uint32_t)p->state_type <= RF_OPTIMIZER_STATE_8BIT, "rf_optimizer_create: state_type %d does not exist",
+               (int)p->state_type);
+    RF_REQUIRE(
+        p->state_type == RF_OPTIMIZER_STATE_F32 || adam || momentum || p->kind == RF_OPTIMIZER_LION,
+        "rf_optimizer_create: state_type is for Adam, AdamW, Lion and SGD with a momentum, not for '%s'; take one "
+        "of these, or leave it out",
+        p->kind == RF_OPTIMIZER_CUSTOM ? p->custom->name : rf_optimizer_kind_names[p->kind]);
+    return RF_OK;
+}
+
 static rf_result check_loss_scale(const rf_loss_scale_params *p)
 {
     if (!p) return RF_OK;
@@ -144,7 +158,8 @@ static rf_result check_params(const rf_optimizer_params *p)
     RF_TRY(rf_parameter_groups_check(p));
     RF_TRY(check_loss_scale(p->loss_scale));
     if (p->custom) RF_TRY(check_custom(p->custom));
-    return check_unused(p);
+    RF_TRY(check_unused(p));
+    return check_state_type(p);
 }
 
 /* RF_ZERO stays: params are configured anew from files and by parameter servers. */
@@ -254,4 +269,5 @@ void rf_optimizer_hyper(const rf_optimizer_config *config, uint64_t iteration, d
     values[RF_HYPER_OVERWRITE] = every > 0 && (iteration + 1) % every == 0 ? 1.0f : 0.0f;
     values[RF_HYPER_MOMENTUM] = (float)rf_setting(p->momentum, 0.0);
     values[RF_HYPER_RHO] = (float)rf_setting(p->rho, 0.0);
+    values[RF_HYPER_STEP] = (float)((iteration + 1) % (1 << 24));
 }

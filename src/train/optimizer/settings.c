@@ -75,6 +75,7 @@ void rf_optimizer_describe(const rf_optimizer_config *config, const rf_custom_up
         rf_update_settings_number(to, numbers[i].name, *(const double *)((const char *)p + numbers[i].offset));
     rf_update_settings_number(to, "nesterov", p->nesterov);
     rf_update_settings_number(to, "epsilon_form", p->epsilon_form);
+    rf_update_settings_number(to, "state_type", p->state_type);
     rf_update_settings_number(to, "use_ema", p->use_ema);
     rf_update_settings_number(to, "ema_overwrite_frequency", p->ema_overwrite_frequency);
     describe_groups(config, iteration, to);

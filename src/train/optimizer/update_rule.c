@@ -25,8 +25,16 @@ static bool is_matrix(const rf_optimizer_params *p, uint32_t group)
     return p->kind == RF_OPTIMIZER_MUON && rf_muon_is_matrix(p, group);
 }
 
-static rf_result emit_rule(const rf_optimizer *optimizer, rf_graph *g, uint32_t group, rf_value param, rf_value grad,
-                           const rf_value *slots, const rf_value *hyper, rf_value shadow)
+/* With slots in few bits. */
+static const rf_op *packed_op(rf_optimizer_kind kind)
+{
+    return kind == RF_OPTIMIZER_SGD    ? &rf_op_momentum_packed
+           : kind == RF_OPTIMIZER_LION ? &rf_op_lion_packed
+                                       : &rf_op_adam_packed;
+}
+
+static rf_result emit_rule(const rf_optimizer *optimizer, rf_graph *g, uint32_t group, uint64_t first, rf_value param,
+                           rf_value grad, const rf_value *slots, const rf_value *hyper, rf_value shadow)
 {
     const rf_optimizer_params *p = &optimizer->config.params;
     if (optimizer->custom) return rf_custom_update_emit(optimizer->custom, p, g, param, grad, slots, hyper + 1, shadow);
@@ -36,7 +44,9 @@ static rf_result emit_rule(const rf_optimizer *optimizer, rf_graph *g, uint32_t 
     if (is_matrix(p, group))
         return rf_emit_update(g, &rf_op_muon_update, NULL, (rf_value[]){ param, grad, hyper[0], shadow },
                               3 + (shadow != 0));
-    const rf_op *op = update_op(p);
+    const bool packed = p->state_type != RF_OPTIMIZER_STATE_F32;
+    const rf_op *op = packed ? packed_op(p->kind) : update_op(p);
+    const rf_packed_update_attr attr = { (uint32_t)p->state_type, p->nesterov, first };
     const uint32_t nesterov = p->nesterov;
     rf_value in[4 + RF_MAX_SLOTS];
     uint32_t n = 0;
@@ -45,16 +55,17 @@ static rf_result emit_rule(const rf_optimizer *optimizer, rf_graph *g, uint32_t 
     for (uint32_t i = 0; i < rf_optimizer_config_slots(&optimizer->config); i++) in[n++] = slots[i];
     in[n++] = hyper[0];
     if (shadow) in[n++] = shadow;
+    if (packed) return rf_emit_update(g, op, &attr, in, n);
     return rf_emit_update(g, op, op == &rf_op_momentum_update ? &nesterov : NULL, in, n);
 }
 
-static rf_result emit_update(void *user, rf_graph *g, uint32_t group, rf_value param, rf_value grad,
+static rf_result emit_update(void *user, rf_graph *g, uint32_t group, uint64_t first, rf_value param, rf_value grad,
                              const rf_value *slots, const rf_value *hyper, rf_value shadow)
 {
     const rf_optimizer *optimizer = user;
     const rf_optimizer_params *p = &optimizer->config.params;
     const bool overwritten = p->use_ema && p->ema_overwrite_frequency > 0;
-    RF_TRY(emit_rule(optimizer, g, group, param, grad, slots, hyper, overwritten ? 0 : shadow));
+    RF_TRY(emit_rule(optimizer, g, group, first, param, grad, slots, hyper, overwritten ? 0 : shadow));
     if (!p->use_ema) return RF_OK;
     const rf_value average = slots[rf_optimizer_config_slots(&optimizer->config)];
     RF_TRY(rf_emit_update(g, &rf_op_average_update, NULL, (rf_value[]){ average, param, hyper[0] }, 3));
@@ -147,5 +158,7 @@ rf_result rf_optimizer_make_updater(rf_optimizer *optimizer)
     };
     for (uint32_t i = 0; optimizer->custom && i < num_slots; i++)
         updater.initial[i] = optimizer->custom->slots[i].initial;
+    for (uint32_t i = 0; i < num_slots; i++)
+        updater.forms[i] = (rf_state_form){ p->state_type, i == 1 }; /* of Adam: v */
     return rf_updater_create(optimizer->strategy, &updater, &optimizer->updater);
 }

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/ops/cases/case_data.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "base/error.h"
 #include "base/half.h"
 #include "base/philox.h"
 #include "base/quantize.h"
+#include "base/state_form.h"
 
 static void value_store(rf_dtype dtype, void *bytes, int64_t i, double value)
 {
@@ -26,6 +28,7 @@ static double independent_value(const rf_case_input *input, rf_rng *rng)
 {
     switch (input->fill) {
     case RF_FILL_NORMAL: return rf_rng_normal(rng) * (input->b != 0 ? input->b : 1) + input->a;
+    case RF_FILL_HYPER:
     case RF_FILL_UNIFORM: return input->a + (double)rf_rng_uniform(rng) * (input->b - input->a);
     case RF_FILL_INTEGER:
         if (!(input->b > input->a)) return input->a;
@@ -33,7 +36,8 @@ static double independent_value(const rf_case_input *input, rf_rng *rng)
     case RF_FILL_DISTINCT:
     case RF_FILL_PROBABILITY:
     case RF_FILL_ZERO:
-    case RF_FILL_QUANTIZED: break;
+    case RF_FILL_QUANTIZED:
+    case RF_FILL_STATE: break;
     }
     return 0;
 }
@@ -94,16 +98,36 @@ static rf_result fill_quantized(const rf_quantized_attr *attr, rf_rng *rng, void
     return RF_OK;
 }
 
+/* Blocks differ in size by powers of ten; the first one is zeros. */
+static void fill_state(const rf_case_input *input, const rf_packed_update_attr *attr, rf_rng *rng, int32_t *words)
+{
+    const rf_state_form form = { (rf_optimizer_state_type)attr->state_type, input->b != 0 };
+    const int64_t size = (int64_t)rf_state_block_words(form.type), count = rf_shape_count(input->desc.shape);
+    const int64_t before = (int64_t)input->a, blocks = (count - before) / size;
+    for (int64_t i = 0; i < before; i++) words[i] = (int32_t)rf_rng_next(rng);
+    for (int64_t b = blocks > 1 ? 1 : 0; b < blocks; b++) {
+        float block[RF_STATE_BLOCK];
+        for (uint32_t i = 0; i < RF_STATE_BLOCK; i++) {
+            const double x = rf_rng_normal(rng) * pow(10, (double)(b % 5) - 3);
+            block[i] = (float)(form.positive ? x * x : x);
+        }
+        rf_state_encode(form, block, RF_STATE_BLOCK, words + before + b * size);
+    }
+}
+
 static rf_result input_fill(const rf_case_input *input, const void *attr, uint64_t key, void *bytes)
 {
     const int64_t count = rf_shape_count(input->desc.shape);
     rf_rng rng = { .key = key };
     if (input->fill == RF_FILL_QUANTIZED) return fill_quantized(attr, &rng, bytes);
     if (input->fill == RF_FILL_DISTINCT) return fill_distinct(input, &rng, bytes, count);
-    if (input->fill == RF_FILL_PROBABILITY)
+    if (input->fill == RF_FILL_STATE)
+        fill_state(input, attr, &rng, bytes);
+    else if (input->fill == RF_FILL_PROBABILITY)
         fill_probability(input, &rng, bytes, count);
     else
         fill_independent(input, &rng, bytes, count);
+    if (input->fill == RF_FILL_HYPER) ((float *)bytes)[RF_HYPER_STEP] = 1234567;
     return RF_OK;
 }
 

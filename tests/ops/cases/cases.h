@@ -15,6 +15,9 @@ typedef enum rf_fill {
     RF_FILL_PROBABILITY, /* rows (last axis) positive with sum 1 */
     RF_FILL_ZERO,
     RF_FILL_QUANTIZED, /* words of a matrix of N(0,1), as the case's attributes, of rf_quantized_attr, say */
+    RF_FILL_STATE, /* words of a slot, as the case's attributes, of rf_packed_update_attr, say: of N(0,1), or, where b
+                      is not 0, of its squares, behind `a` words of others */
+    RF_FILL_HYPER, /* U(a, b), and the number of an update */
 } rf_fill;
 typedef struct rf_case_input {
     rf_tensor_desc desc;

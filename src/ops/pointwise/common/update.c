@@ -149,7 +149,7 @@ static void refer_to_rule(const rf_op_call *call, void *const *in)
     }
 }
 
-static rf_result update_reference(const rf_op_call *call, void *const *in, void *const *out)
+rf_result rf_update_reference(const rf_op_call *call, void *const *in, void *const *out)
 {
     (void)out;
     const uint32_t last = call->op->min_in;
@@ -175,7 +175,7 @@ static rf_cost update_cost(const rf_op_call *call)
 #define UPDATE_OP(rule, op_name, n_inputs, shadows, mutated, ...)                                                      \
     {                                                                                                                  \
         .name = op_name, .role = rule, .min_in = n_inputs, .max_in = n_inputs + shadows, .flags = RF_OP_NO_ONNX,       \
-        .mutates = mutated | shadows << n_inputs, .infer = update_infer, .reference = update_reference,                \
+        .mutates = mutated | shadows << n_inputs, .infer = update_infer, .reference = rf_update_reference,             \
         .cost = update_cost, .families = { &rf_update_common, RF_SOFTWARE(&rf_update_cpu) }, __VA_ARGS__               \
     }
 /* Whether the op takes a shadow. */

@@ -44,6 +44,7 @@ bool rf_update_looks_ahead(const rf_op_call *call);
 bool rf_update_has_shadow(const rf_op_call *call);
 /* Number of tensors of the parameter's length, its shadow left out. */
 uint32_t rf_update_num_tensors(const rf_op_call *call);
+rf_result rf_update_reference(const rf_op_call *call, void *const *in, void *const *out);
 
 /* Elements of an invocation, and shaders, which may read texels. */
 typedef struct rf_update_form {

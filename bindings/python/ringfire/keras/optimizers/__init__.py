@@ -3,7 +3,8 @@
 
 Besides their own arguments all take ``clipnorm``, ``clipvalue``, ``global_clipnorm`` (one of
 them), ``gradient_accumulation_steps``, ``use_ema`` with ``ema_momentum`` and
-``ema_overwrite_frequency``, ``weight_decay``, ``parameter_groups`` and ``loss_scale``.
+``ema_overwrite_frequency``, ``weight_decay``, ``parameter_groups``, ``loss_scale`` and
+``state_type``: "bf16" or "8bit" for what Adam, AdamW, Lion and SGD with a momentum keep.
 ``learning_rate`` is a number or a schedule.
 """
 
@@ -78,7 +79,8 @@ class Optimizer(Configured, CoreOptimizer):
                  ema_overwrite_frequency: Optional[int] = None,
                  gradient_accumulation_steps: Optional[int] = None,
                  parameter_groups: Sequence[ParameterGroup] = (),
-                 loss_scale: Optional[LossScale] = None, name: Optional[str] = None) -> None:
+                 loss_scale: Optional[LossScale] = None, state_type: str = "f32",
+                 name: Optional[str] = None) -> None:
         struct = ffi.typeof("rf_optimizer_params")
         keep: List[Any] = []
         fields: Dict[str, Any] = {}
