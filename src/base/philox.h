@@ -28,5 +28,8 @@ double rf_rng_normal(rf_rng *rng);                  /* Box-Muller in double, the
 uint64_t rf_hash64(uint64_t a, uint64_t b);         /* mixes two words; for deriving seeds */
 /* FNV-1a over bytes; for cache keys and signatures, not for adversaries. */
 uint64_t rf_hash_bytes(const void *data, size_t size, uint64_t seed);
+/* Hash of floats by their bits. Arrays of one length that differ in a single float always have different ones. Not for
+ * adversaries. */
+uint64_t rf_hash_floats(const float *values, uint64_t count);
 
 #endif

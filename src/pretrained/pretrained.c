@@ -7,6 +7,7 @@
 
 #include "base/params.h"
 #include "base/platform.h"
+#include "base/quantized_weight.h"
 #include "persist/file_ops.h"
 #include "persist/json.h"
 #include "pretrained/architectures.h"
@@ -17,7 +18,6 @@
 #include "pretrained/modules.h"
 #include "pretrained/names.h"
 #include "pretrained/weights.h"
-#include "replica/store/quantized.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/model/model.h"
 
@@ -213,7 +213,8 @@ static rf_result load_quantized(rf_pretrained *p, const rf_model_variable *of, v
 {
     rf_variable *variable = of->variable;
     rf_strategy *strategy = p->model->strategy;
-    const uint64_t count = rf_variable_num_words(variable);
+    rf_quantization kind;
+    const uint64_t count = rf_variable_quantized(variable, &kind)->words;
     float *words = RF_NEW_ARRAY(float, count);
     rf_result r = rf_strategy_fail_in_job(strategy, words ? RF_OK : RF_ERROR_OUT_OF_HOST_MEMORY);
     const rf_weight *w = rf_strategy_is_chief(strategy) ? rf_weights_source(&p->weights, of->name) : NULL;

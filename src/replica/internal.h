@@ -20,7 +20,6 @@
 #include "replica/exchange/exchange.h"
 #include "replica/exchange/imported_memory.h"
 #include "replica/store/copying.h"
-#include "replica/store/quantized.h"
 #include "replica/store/weight_copies_16bit.h"
 #include "replica/strategy.h"
 #include "replica/world.h"
@@ -128,6 +127,8 @@ void rf_strategy_release(rf_strategy *strategy);
  * state. A failure sticks. */
 rf_result rf_strategy_wait(rf_strategy *strategy);
 rf_result rf_strategy_wait_local(rf_strategy *strategy, uint32_t index);
+/* Waits for one submission; 0: for none. The failure does not stick. */
+rf_result rf_replica_wait(const rf_strategy *strategy, uint32_t index, uint64_t ticket);
 rf_result rf_strategy_status(rf_strategy *strategy); /* the failure that stuck, or the job's */
 /* Makes the calling thread's failure stick: replicas may differ from now on. Ends the job, so that no other worker
  * waits for this one. Returns `result`. */

@@ -107,16 +107,20 @@ rf_result rf_replica_context(const rf_strategy *s, uint32_t index, rf_result res
                             rf_gpu_info(s->members.replicas[index].device)->name);
 }
 
-rf_result rf_strategy_wait_local(rf_strategy *s, uint32_t index)
+rf_result rf_replica_wait(const rf_strategy *s, uint32_t index, uint64_t ticket)
 {
-    const rf_replica *at = &s->members.replicas[index];
-    RF_TRY(rf_strategy_check_process(s));
-    if (at->ticket == 0) return RF_OK;
+    if (ticket == 0) return RF_OK;
     const uint64_t begin = rf_span_begin();
-    const rf_result r = rf_gpu_wait(at->device, at->ticket, RF_GPU_TIMEOUT_NS);
+    const rf_result r = rf_gpu_wait(s->members.replicas[index].device, ticket, RF_GPU_TIMEOUT_NS);
     rf_span_end_with(begin, "replica", "wait", (rf_span_arg){ "replica", s->members.first + index },
                      (rf_span_arg){ NULL, 0 });
-    return r < 0 ? rf_strategy_fail(s, rf_replica_context(s, index, r)) : RF_OK;
+    return rf_replica_context(s, index, r);
+}
+
+rf_result rf_strategy_wait_local(rf_strategy *s, uint32_t index)
+{
+    RF_TRY(rf_strategy_check_process(s));
+    return rf_strategy_fail(s, rf_replica_wait(s, index, s->members.replicas[index].ticket));
 }
 
 rf_result rf_strategy_wait(rf_strategy *s)
@@ -149,6 +153,32 @@ rf_result rf_replica_submit_frames(rf_replica *replica, rf_frame *const *frames,
 rf_result rf_replica_submit_one(rf_replica *replica, rf_gpu_recording *rec)
 {
     return rec ? rf_gpu_submit(replica->device, &rec, 1, &replica->ticket) : RF_OK;
+}
+
+/* ---- what workers agree on ---- */
+
+rf_result rf_strategy_any(rf_strategy *s, bool mine, bool *any)
+{
+    *any = mine;
+    RF_TRY(rf_strategy_status(s));
+    if (s->members.world.size == 1) return RF_OK;
+    const uint8_t byte = mine;
+    uint8_t *all = RF_NEW_ARRAY(uint8_t, s->members.world.size);
+    if (!all) return rf_strategy_fail(s, RF_ERROR_OUT_OF_HOST_MEMORY);
+    const rf_result r = rf_world_gather(&s->members.world, "flag", &byte, all, 1);
+    for (uint32_t k = 0; r >= 0 && k < s->members.world.size; k++) *any |= all[k] != 0;
+    rf_free(all);
+    return r;
+}
+
+RF_API void rf_strategy_request_stop(rf_strategy *strategy)
+{
+    if (strategy) atomic_store(&strategy->health.stop_requested, true);
+}
+
+RF_API bool rf_strategy_stop_agreed(const rf_strategy *strategy)
+{
+    return strategy && strategy->health.stop_agreed;
 }
 
 /* ---- questions ---- */

@@ -1,11 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Inside of strategies, for src/trace/ and src/train/: the trace, local state, and updates of mirrored variables.
- *
- * A step runs in stages. Stage A: every replica computes its gradients (and metrics) for its share of the batch.
- * Exchange: gradients are reduce-scattered. Stage B: owners update their shard. Exchange: parameters are all-gathered.
- * With one replica A and B are one submission and nothing is exchanged.
- */
+/* Inside of strategies, for the layers above: variables, local state, and updates of mirrored variables. */
 #ifndef RF_REPLICA_STRATEGY_H
 #define RF_REPLICA_STRATEGY_H
 
@@ -14,63 +8,12 @@
 
 #include "base/error.h"
 #include "base/loss_scale.h"
-#include "base/quantize.h"
+#include "base/quantized_weight.h"
+#include "base/split.h"
 #include "graph/graph.h"
 
-/* ---- the trace ---- */
-
-/* The graph being traced; public handles are (value, trace serial). */
-rf_graph *rf_trace_graph(rf_trace *t);
-rf_strategy *rf_trace_strategy(const rf_trace *t);
-/* Checks a handle: right trace, valid. Returns 0 (and makes the trace fail, unless it has failed already) otherwise. */
-rf_value rf_trace_value(rf_trace *t, rf_tensor x, const char *argument);
 /* A number that the strategy gave to no other trace or builder; never 0. */
 uint32_t rf_strategy_next_serial(rf_strategy *s);
-rf_tensor rf_trace_wrap(rf_trace *t, rf_value v);
-/* Every public tracing function that runs no code of the user's begins with this: whatever fails in it is told in the
- * name of the one that the user called, with the shapes that it was given. */
-#define RF_TRACING(t)                                                                                                  \
-    rf_trace *const tracing_ __attribute__((unused, cleanup(rf_trace_leave))) = rf_trace_enter((t), __func__)
-rf_trace *rf_trace_enter(rf_trace *t, const char *function);
-void rf_trace_leave(rf_trace *const *t);
-/* From here to rf_trace_leave_layer() the operations of the graph are said to be of this layer: of layers within each
- * other the outermost counts. Outside they are of the function that the user called. */
-void rf_trace_enter_layer(rf_trace *t, const char *layer);
-void rf_trace_leave_layer(rf_trace *t);
-/* Puts "<context>: " in front of the message of a trace that has failed. */
-void rf_trace_context(rf_trace *t, const char *format, ...) RF_PRINTF(2, 3);
-/* Passes on the result of an emit call: on failure the error sticks to the trace and the invalid tensor is returned. */
-rf_tensor rf_trace_emit(rf_trace *t, rf_result result, rf_value v);
-/* HOST values the strategy provides before each run (ops.h says what `random` holds). The step in `random` counts the
- * runs of this function that were submitted before, for functions with `training`; it is 0 for all others. */
-rf_value rf_trace_random(rf_trace *t);
-rf_value rf_trace_global_batch(rf_trace *t);   /* f32 scalar */
-rf_value rf_trace_inverse_active(rf_trace *t); /* f32 scalar: 1 / number of replicas with examples in this step */
-rf_value rf_trace_weight(rf_trace *t);         /* f32 scalar: the replica's share of the batch's examples */
-/* Which examples of the batch the value's elements belong to (graph/examples.h); valid until the trace goes on. */
-rf_result rf_trace_examples(rf_trace *t, rf_value v, const rf_examples **out);
-/* Whether a run of the trace computes a share of the batch, others computing the rest; then who does, for messages. */
-bool rf_trace_is_share(const rf_trace *t, char *who, size_t size);
-/* A number of its own for each call within a trace: stream of dropout and the like. */
-uint32_t rf_trace_next_stream(rf_trace *t);
-/* That counter, so that a resumed run can continue it. */
-uint64_t rf_function_step(const rf_function *function);
-/* Drops all traces, and with them what they hold; the next run traces anew. Waits. */
-rf_result rf_function_forget(rf_function *function);
-void rf_function_set_step(rf_function *function, uint64_t step);
-/* The next run computes a share of step `step`, and begins with row `row` of it: for random numbers. */
-void rf_function_set_share(rf_function *function, uint64_t step, uint64_t row);
-/* The stages of a run of a function's latest trace, in words, once it has run; NULL before, and without memory. Freed
- * with rf_free(). */
-char *rf_function_schedule_text(const rf_function *function);
-/* The graph of a function's latest trace, before it is compiled; NULL before the first. Borrowed. */
-const rf_graph *rf_function_graph(const rf_function *function);
-rf_strategy *rf_function_strategy(const rf_function *function);
-/* For those that keep it: a shell of it stays in memory until they release it, even when its maker has destroyed it. */
-rf_function *rf_function_retain(rf_function *function);
-void rf_function_release(rf_function *function);
-/* Fails, in the name of the public function, when its maker has destroyed it. */
-rf_result rf_function_check_alive(const rf_function *function, const char *caller);
 uint64_t rf_strategy_seed(const rf_strategy *strategy);
 /* The type of its policy. */
 rf_dtype rf_strategy_compute(const rf_strategy *strategy);
@@ -88,41 +31,9 @@ rf_result rf_replica_context(const rf_strategy *strategy, uint32_t index, rf_res
 rf_result rf_replica_run_kernel(rf_strategy *strategy, uint32_t index, const rf_op_call *call, const rf_kernel *kernel,
                                 void *const *in, void *const *out);
 rf_strategy *rf_variable_strategy(const rf_variable *variable);
-/* The variable's STATE value; an error that names both when it is of another strategy. */
-rf_value rf_trace_variable(rf_trace *t, rf_variable *variable);
-/* Listeners that are told which variables a trace uses, the innermost first. A failure makes the trace fail. */
-typedef struct rf_trace_listener {
-    rf_result (*uses)(void *user, rf_variable *variable);
-    void *user;
-    const struct rf_trace_listener *outer;
-} rf_trace_listener;
-const rf_trace_listener *rf_trace_listeners(const rf_trace *t);
-/* Borrowed until the next call; `outer` of it is normally what rf_trace_listeners() gave. */
-void rf_trace_listen(rf_trace *t, const rf_trace_listener *listener);
-/* Traces `body` outside of any step into a graph of its own, which is the caller's. It may use nothing that a strategy
- * holds: `name` is for messages. */
-rf_result rf_trace_alone(rf_strategy *strategy, const char *name, rf_result (*body)(rf_trace *t, void *user),
-                         void *user, rf_graph **out);
 /* Variables are counted. */
 rf_variable *rf_variable_retain(rf_variable *variable);
 void rf_variable_release(rf_variable *variable);
-
-/* The value that the variable has after the step as it is traced so far; its value where nothing has assigned it. */
-rf_tensor rf_trace_assigned(rf_trace *t, rf_variable *variable);
-/* rf_variable_update() that may replace what was assigned before: for layers that are called several times. */
-rf_result rf_trace_assign(rf_trace *t, rf_variable *variable, rf_tensor value, rf_aggregation aggregation);
-
-/* Whether a sum over replicas is more than the replica's own. Fails the trace where replicas take their steps at
- * different times. */
-bool rf_trace_needs_sum(rf_trace *t);
-
-/* Rows of dimension 0 that an example has at this point of the trace: more than 1 within layers that take the steps of
- * examples for examples. Numbers of the batch count examples. */
-uint64_t rf_trace_rows(const rf_trace *t);
-void rf_trace_set_rows(rf_trace *t, uint64_t rows);
-/* Groups of so many consecutive examples of the global batch stay together on one replica: each one's share is a
- * multiple of it, but for the last examples of the batch. `what` is for messages. */
-void rf_trace_keep_together(rf_trace *t, uint32_t examples, const char *what);
 
 /* ---- per-replica state that is summed when read (metrics) ---- */
 typedef struct rf_local_state rf_local_state;
@@ -132,7 +43,6 @@ rf_result rf_local_state_create(rf_strategy *strategy, uint32_t count, const cha
 rf_result rf_local_state_create_table(rf_strategy *strategy, const rf_array *array, const char *name,
                                       rf_local_state **out);
 void rf_local_state_destroy(rf_local_state **state);
-rf_value rf_trace_local_state(rf_trace *t, rf_local_state *state); /* STATE value f32 [count], or the table */
 /* Values of every replica one after the other: num_replicas * count floats. Collective. */
 rf_result rf_local_state_read(rf_local_state *state, float *values);
 /* Those of this worker's replicas: num_local_replicas * count floats. Blocking, not collective. */
@@ -248,8 +158,6 @@ rf_result rf_updater_write_slot(rf_updater *updater, uint32_t slot, const rf_var
 /* Makes several variables known at once, before their slots are written. */
 rf_result rf_updater_learn(rf_updater *updater, rf_variable *const *variables, uint32_t count);
 void rf_updater_set_iterations(rf_updater *updater, uint64_t iterations);
-/* The scale of losses as a STATE value, f32 [1], of an updater that scales them. */
-rf_value rf_trace_loss_scale(rf_trace *t, rf_updater *updater);
 /* Scale, finite steps in a row, steps skipped. Waits. */
 rf_result rf_updater_read_scale(rf_updater *updater, float *scale, uint32_t *finite, uint64_t *skipped);
 rf_result rf_updater_write_scale(rf_updater *updater, float scale, uint32_t finite);
@@ -264,9 +172,6 @@ rf_result rf_updater_write_totals(rf_updater *updater, rf_variable *variable, co
 
 /* Elements of a variable, and the worker that has their state; RF_RANK_ALL: every worker has it. */
 #define RF_RANK_ALL UINT32_MAX
-typedef struct rf_range {
-    uint64_t begin, end;
-} rf_range;
 typedef struct rf_owned {
     uint32_t rank;
     rf_range range;
@@ -285,21 +190,15 @@ rf_result rf_updater_read_owned(rf_updater *updater, uint32_t slot, const rf_var
 rf_result rf_variable_read_range(const rf_variable *variable, rf_range range, float *values);
 /* Sets some of its elements, as rf_variable_assign() sets all. */
 rf_result rf_variable_assign_range(rf_variable *variable, rf_range range, const float *values);
-/* A weight as products use it: a matrix of so many rows. `table`: rows are what they add up along. */
-typedef struct rf_weight_matrix {
-    int64_t rows;
-    bool table;
-} rf_weight_matrix;
 /* rf_variable_create() of such a weight, which is stored as rf_strategy_set_quantization() says: in few bits it is not
  * trained, and words alone ever get to a device. */
 rf_result rf_variable_create_weight(rf_strategy *strategy, const rf_variable_params *params, rf_weight_matrix matrix,
                                     rf_variable **out);
+/* These rules and those of the strategy change places. */
+void rf_strategy_exchange_quantization(rf_strategy *strategy, rf_quantize_rules *rules);
 /* How one is stored in few bits; NULL: in f32. */
 const rf_quantized_layout *rf_variable_quantized(const rf_variable *variable, rf_quantization *kind);
-/* Its words in a trace, i32; 0: failed. */
-rf_value rf_trace_words(rf_trace *t, rf_variable *variable);
-/* Makes the words of its values, so many, for the next function. */
-uint64_t rf_variable_num_words(const rf_variable *variable);
+/* Makes the words of its values, as many as its layout has, for the next function. */
 rf_result rf_variable_pack(const rf_variable *variable, const float *values, void *words);
 rf_result rf_variable_write_words(rf_variable *variable, const void *words);
 /* It has been assigned since it was made, or since its words were written. */
@@ -356,18 +255,6 @@ typedef struct rf_gradient_transform {
     } states; /* by slot */
 } rf_gradient_transform;
 void rf_gradient_transform_free(rf_gradient_transform *transform);
-/* The variable whose gradient rf_gradients() gave as this value; NULL: it did not. */
-rf_variable *rf_trace_gradient_of(const rf_trace *t, rf_value v);
-/* `loss` was made of what `value` comes from instead of the value itself: rf_gradients() refuses such a target. */
-rf_result rf_trace_pass_over(rf_trace *t, rf_value value, rf_value loss);
-/* The loss of which rf_gradients() gave gradients for one of them; 0: it did not. */
-rf_value rf_trace_loss_of(const rf_trace *t, rf_variable_list variables);
-/* Whether rf_gradients() gave this for a variable that has no influence on the loss: zeros. */
-bool rf_trace_is_unreached(const rf_trace *t, rf_value v);
-/* Variable behind a STATE slot of the trace's graph; NULL: state of each replica. */
-rf_variable *rf_trace_slot_variable(const rf_trace *t, uint32_t slot);
-/* A leaf of the trace's graph that all replicas have alike: variables, constants, numbers of the whole batch. */
-bool rf_trace_leaf_is_common(const rf_trace *t, rf_value leaf);
 
 /* The divisor of a step's loss, for steps whose gradients are accumulated (step_weight.c). */
 typedef enum rf_divisor_kind {
@@ -375,34 +262,9 @@ typedef enum rf_divisor_kind {
     RF_DIVISOR_BATCH,  /* the examples of all replicas */
     RF_DIVISOR_WEIGHTS /* a sum of weights over all replicas */
 } rf_divisor_kind;
-typedef struct rf_step_divisor {
-    rf_divisor_kind kind;
-    rf_value own, total; /* of WEIGHTS: the replica's sum, and that of all; f32 scalars */
-    rf_value weights;    /* of WEIGHTS: what the caller gave, or has a view of; sums of the same ones are multiples */
-    double elements;     /* of WEIGHTS: so many of them an example has */
-} rf_step_divisor;
-/* Notes what a value of the trace, a loss, was divided by; and says it again, NULL: nothing was noted. */
-rf_result rf_trace_note_divisor(rf_trace *t, rf_value loss, const rf_step_divisor *divisor);
-const rf_step_divisor *rf_trace_noted_divisor(const rf_trace *t, rf_value loss);
-/* Whether it is what rf_trace_global_batch() gives. */
-bool rf_trace_is_batch_size(const rf_trace *t, rf_value v);
-/* Values that a step reads and changes to be weighed; 0 where it is not needed. */
-typedef struct rf_step_weighing {
-    rf_value unit;  /* f32 scalar. BATCH: the step's factor. WEIGHTS: what makes one of the sum of weights */
-    rf_value keep;  /* WEIGHTS: f32 scalar, 0 where `state` is of an update before, else 1 */
-    rf_value state; /* WEIGHTS: STATE f32 [1], to which the replica's own sum is to be added */
-} rf_step_weighing;
-/* For the update that is registered next, by an updater that accumulates. */
-rf_result rf_trace_weigh_step(rf_trace *t, rf_updater *updater, const rf_step_divisor *divisor, rf_step_weighing *out);
 /* Sum and unit of what the accumulated steps count: reading is collective. */
 rf_result rf_updater_read_weight(rf_updater *updater, double *sum, double *reference);
 void rf_updater_write_weight(rf_updater *updater, double sum, double reference);
-
-/* In a trace: after this step's gradients (values of the trace's graph, shaped like the variables) are reduced over the
- * replicas, update the variables. Once per step and updater; a variable takes part in one update per step. A failure
- * also makes the trace fail. `transform` (NULL: none) is empty afterwards, whatever the result. */
-rf_result rf_trace_update(rf_trace *t, rf_updater *updater, const rf_value *gradients, rf_variable_list variables,
-                          rf_gradient_transform *transform);
 
 /* ---- shares of the batch ---- */
 
@@ -442,26 +304,5 @@ rf_result rf_strategy_any(rf_strategy *strategy, bool mine, bool *any);
 /* A failure of this worker alone, at a place where the others go on: ends the job (where there are others), so that
  * they do not wait for it. Does nothing when it has failed already or result >= 0. Returns `result`. */
 rf_result rf_strategy_fail_in_job(rf_strategy *strategy, rf_result result);
-
-/* ---- pure plans, tested alone ---- */
-
-/* Splits `examples` over replicas in proportion to shares (NULL: equal): largest remainder, earlier replicas first. */
-void rf_split_batch(uint64_t examples, const double *shares, uint32_t num_replicas, uint32_t *counts);
-/* The same in multiples of `unit`: what is over goes to the last replica that has any. */
-void rf_split_units(uint64_t examples, uint32_t unit, const double *shares, uint32_t num_replicas, uint32_t *counts);
-/* The least common multiple; 0 where that is more than a batch may have. */
-uint32_t rf_common_unit(uint32_t a, uint32_t b);
-/* Counts of units, the last of which may be incomplete, become counts of examples. */
-void rf_units_to_examples(uint64_t examples, uint32_t unit, uint32_t num_replicas, uint32_t *counts);
-
-/* Cuts [0, count) into one shard per replica, borders at multiples of `granularity`, sizes as equal as that allows. */
-void rf_shard_ranges(uint64_t count, uint64_t granularity, uint32_t num_replicas, rf_range *shards);
-/* Elements of a bucket, for `total` elements of gradients and so many `wanted` (0: no wish). Small ones begin to travel
- * early, but each costs messages and a submission: a sixteenth of all, within 1 to 16 MiB. */
-uint64_t rf_bucket_size(uint64_t wanted, uint64_t total);
-/* Groups variables in backward order (last created first) into buckets of about `bucket_elements`. *buckets is freed
- * with rf_free. */
-rf_result rf_bucket_plan(const uint64_t *variable_counts, uint32_t num_variables, uint64_t bucket_elements,
-                         rf_range **buckets, uint32_t *num_buckets);
 
 #endif

@@ -113,11 +113,6 @@ static rf_result open_replicas(rf_strategy *s, const uint32_t *indices, uint32_t
     return r;
 }
 
-static rf_result create_exchange(rf_strategy *s)
-{
-    return rf_exchange_init(&s->members.world, s->members.num_local, s->exchange.compression, &s->exchange.between);
-}
-
 rf_strategy *rf_strategy_allocate(void)
 {
     rf_strategy *s = RF_NEW(rf_strategy);
@@ -138,11 +133,6 @@ rf_strategy *rf_strategy_allocate(void)
     return s;
 }
 
-static rf_result create_gpu(rf_strategy *s, const rf_device_options *options)
-{
-    return rf_gpu_create(&(rf_gpu_params){ .validation = options->validation }, &s->gpu);
-}
-
 /* Different devices among these that compute on the host's processors. */
 static uint32_t count_software(const rf_device_info *infos, const uint32_t *indices, uint32_t count)
 {
@@ -155,16 +145,21 @@ static uint32_t count_software(const rf_device_info *infos, const uint32_t *indi
     return found;
 }
 
-static rf_result open_devices(rf_strategy *s, const rf_mirrored_params *p)
+/* `one`: the devices that are named must be one. */
+static rf_result open_devices(rf_strategy *s, const rf_mirrored_params *p, bool one)
 {
     RF_REQUIRE(p->update_mode == RF_UPDATE_SHARDED || p->update_mode == RF_UPDATE_LOCAL,
                "update_mode %d does not exist", (int)p->update_mode);
     RF_REQUIRE(p->balance == RF_BALANCE_OFF || p->balance == RF_BALANCE_AUTO, "balance %d does not exist",
                (int)p->balance);
     RF_REQUIRE(p->shares || p->num_shares == 0, "num_shares is %u but shares is NULL", p->num_shares);
-    RF_TRY(create_gpu(s, &p->device));
+    RF_TRY(rf_gpu_create(&(rf_gpu_params){ .validation = p->device.validation }, &s->gpu));
     rf_device_info *infos;
-    uint32_t num_infos, *indices, count;
+    uint32_t num_infos, *indices, count, index;
+    if (one) {
+        RF_TRY(rf_gpu_choose_one(s->gpu, p->devices, &index));
+        return open_replicas(s, &index, 1, &p->device);
+    }
     rf_result r = rf_gpu_choose(s->gpu, p->devices, &infos, &num_infos, &indices, &count);
     if (r >= 0) {
         s->members.shares_cpus =
@@ -213,29 +208,33 @@ RF_API rf_result rf_compression_parse(const char *text, rf_compression *kind, do
 }
 
 /* `comm` (NULL: none) belongs to the strategy from here on. */
-static rf_result create_mirrored(const rf_mirrored_params *p, rf_exchange_compression compression,
-                                 const rf_comm_params *job, rf_comm *comm, rf_strategy **out)
+static rf_result set_up(rf_strategy *s, const rf_mirrored_params *p, bool one, const rf_comm_params *job, rf_comm *comm)
 {
-    rf_strategy *s = *out = rf_strategy_allocate();
+    rf_result r = rf_world_create(comm, &s->members.world);
+    if (r >= 0) r = open_devices(s, p, one);
+    RF_TRY(rf_strategy_fail_in_job(s, r));
+    RF_TRY(rf_strategy_agree(s, p));
+    RF_TRY(rf_exchange_init(&s->members.world, s->members.num_local, s->exchange.compression, &s->exchange.between));
+    return job ? rf_strategy_fail_in_job(s, rf_strategy_keep_key(s, job)) : RF_OK;
+}
+
+/* A strategy that failed to come up is given back. `function` is for the message. */
+static rf_result create_strategy(const char *function, const rf_mirrored_params *p, bool one,
+                                 rf_exchange_compression compression, const rf_comm_params *job, rf_comm *comm,
+                                 rf_strategy **out)
+{
+    rf_strategy *s = rf_strategy_allocate();
     if (!s) {
         rf_comm_destroy(&comm);
         return RF_ERROR_OUT_OF_HOST_MEMORY;
     }
     s->exchange.compression = compression;
-    rf_result r = rf_world_create(comm, &s->members.world);
-    if (r >= 0) r = open_devices(s, p);
-    RF_TRY(rf_strategy_fail_in_job(s, r));
-    RF_TRY(rf_strategy_agree(s, p));
-    RF_TRY(create_exchange(s));
-    return job ? rf_strategy_fail_in_job(s, rf_strategy_keep_key(s, job)) : RF_OK;
-}
-
-/* A strategy that failed to come up is given back. `function` (NULL: none) is for the message. */
-static rf_result pass_on(rf_strategy *s, rf_result r, const char *function, rf_strategy **out)
-{
-    if (r >= 0) *out = s;
-    if (r < 0) rf_strategy_release(s);
-    return function ? rf_error_context(r, "%s", function) : r;
+    const rf_result r = set_up(s, p, one, job, comm);
+    if (r >= 0)
+        *out = s;
+    else
+        rf_strategy_release(s);
+    return rf_error_context(r, "%s", function);
 }
 
 RF_API rf_result rf_strategy_create_mirrored(const rf_mirrored_params *params, rf_strategy **out)
@@ -243,11 +242,8 @@ RF_API rf_result rf_strategy_create_mirrored(const rf_mirrored_params *params, r
     RF_REQUIRE(out, "rf_strategy_create_mirrored: out is NULL");
     *out = NULL;
     RF_TRY(RF_PARAMS_CHECK(rf_mirrored_params, params));
-    rf_strategy *s = NULL;
-    static const rf_mirrored_params defaults = { 0 };
-    if (!params) params = &defaults;
-    const rf_result r = create_mirrored(params, uncompressed, NULL, NULL, &s);
-    return pass_on(s, r, __func__, out);
+    return create_strategy(__func__, params ? params : &(rf_mirrored_params){ 0 }, false, uncompressed, NULL, NULL,
+                           out);
 }
 
 RF_API rf_result rf_strategy_create_multi_worker(const rf_multi_worker_params *params, rf_strategy **out)
@@ -262,9 +258,7 @@ RF_API rf_result rf_strategy_create_multi_worker(const rf_multi_worker_params *p
     RF_TRY(rf_error_context(choose_compression(params, &compression), "rf_strategy_create_multi_worker"));
     /* The job comes before the devices: a worker that cannot open its devices can then tell the others. */
     RF_TRY(rf_comm_create(&params->comm, &comm));
-    rf_strategy *s = NULL;
-    const rf_result r = create_mirrored(&params->mirrored, compression, &params->comm, comm, &s);
-    return pass_on(s, r, __func__, out);
+    return create_strategy(__func__, &params->mirrored, false, compression, &params->comm, comm, out);
 }
 
 RF_API rf_result rf_strategy_create_central_storage(const rf_central_storage_params *params, rf_strategy **out)
@@ -272,27 +266,12 @@ RF_API rf_result rf_strategy_create_central_storage(const rf_central_storage_par
     RF_REQUIRE(out, "rf_strategy_create_central_storage: out is NULL");
     *out = NULL;
     RF_TRY(RF_PARAMS_CHECK(rf_central_storage_params, params));
-    static const rf_central_storage_params defaults = { 0 };
-    if (!params) params = &defaults;
-    RF_REQUIRE(params->mirrored.update_mode == RF_UPDATE_SHARDED,
+    const rf_mirrored_params mirrored = params ? params->mirrored : (rf_mirrored_params){ 0 };
+    RF_REQUIRE(mirrored.update_mode == RF_UPDATE_SHARDED,
                "rf_strategy_create_central_storage: update_mode must not be set; the first device makes all updates");
-    rf_strategy *s = NULL;
-    const rf_result r = create_mirrored(&params->mirrored, uncompressed, NULL, NULL, &s);
-    if (r >= 0) s->central = true;
-    return pass_on(s, r, __func__, out);
-}
-
-static rf_result create_one_device(const rf_one_device_params *p, rf_strategy **out)
-{
-    uint32_t index;
-    rf_strategy *s = *out = rf_strategy_allocate();
-    if (!s) return RF_ERROR_OUT_OF_HOST_MEMORY;
-    RF_TRY(rf_world_create(NULL, &s->members.world));
-    RF_TRY(create_gpu(s, &p->options));
-    RF_TRY(rf_error_context(rf_gpu_choose_one(s->gpu, p->device, &index), "rf_strategy_create_one_device"));
-    RF_TRY(open_replicas(s, &index, 1, &p->options));
-    RF_TRY(rf_strategy_agree(s, &(rf_mirrored_params){ 0 }));
-    return create_exchange(s);
+    RF_TRY(create_strategy(__func__, &mirrored, false, uncompressed, NULL, NULL, out));
+    (*out)->central = true;
+    return RF_OK;
 }
 
 RF_API rf_result rf_strategy_create_one_device(const rf_one_device_params *params, rf_strategy **out)
@@ -300,7 +279,7 @@ RF_API rf_result rf_strategy_create_one_device(const rf_one_device_params *param
     RF_REQUIRE(out, "rf_strategy_create_one_device: out is NULL");
     *out = NULL;
     RF_TRY(RF_PARAMS_CHECK(rf_one_device_params, params));
-    rf_strategy *s = NULL;
-    const rf_result r = create_one_device(params ? params : &(rf_one_device_params){ 0 }, &s);
-    return pass_on(s, r, NULL, out);
+    rf_mirrored_params mirrored = { 0 };
+    if (params) mirrored = (rf_mirrored_params){ .devices = params->device, .device = params->options };
+    return create_strategy(__func__, &mirrored, true, uncompressed, NULL, NULL, out);
 }

@@ -35,7 +35,7 @@ typedef rf_result (*emit_fn)(rf_graph *g, rf_value x, rf_value random, const rf_
 static rf_tensor draw_numbers(rf_trace *t, emit_fn emit, rf_value x, const char *argument, rf_dropout_attr attr)
 {
     rf_value out = 0;
-    const rf_value random = rf_trace_random(t);
+    const rf_value random = rf_trace_host(t, RF_HOST_RANDOM);
     if (random == 0) return RF_NO_TENSOR;
     rf_result r = find_examples(t, x, argument, &attr);
     if (r >= 0) r = emit(rf_trace_graph(t), x, random, &attr, &out);

@@ -4,7 +4,7 @@
 #define RF_TRACE_TRACE_H
 
 #include "ops/ops.h"
-#include "replica/strategy.h"
+#include "step/step.h"
 
 #define RF_NO_TENSOR ((rf_tensor){ 0, 0 })
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""tests/run counts tests as they ended, and names each skip with its reason.
+"""tests/run counts tests as they ended, names each skip with its reason, and goes on with a week.
 
 Usage: check_run.py SOURCE_ROOT SKIPS BUILD_ROOT: the program of skips.c"""
 import contextlib
@@ -182,6 +182,123 @@ class Run(unittest.TestCase):
             self.assertRegex(
                 run.over_budget("landing", 2100, times),
                 r"took 2100 s of the 1500 s .* endless of address 2000 s, short of gcc 1 s$")
+
+    def weekly(self, folder, stages, *words, commit="abc"):
+        """How a weekly run of these stages, by name, ends, with what was kept in the folder; and
+        what it says."""
+        out, folder = io.StringIO(), pathlib.Path(folder)
+        with mock.patch.multiple(run, STAGES={name: (s, ("weekly",)) for name, s in stages.items()},
+                                 BUILD=folder, PAGE=folder / "weekly.md", ROOT=folder,
+                                 commit_of_tree=lambda: commit, git=lambda *_: "abc Subject"), \
+                mock.patch.object(sys, "argv", ["run", "--weekly", *words]), \
+                contextlib.redirect_stdout(out):
+            return run.main(), out.getvalue()
+
+    def test_week(self):
+        """A weekly run that is resumed leaves out the stages that passed at the same commit, and
+        those alone; another begins anew."""
+        ran, fails = [], ["b"]
+
+        def stage(name):
+            def stage(_):
+                ran.append(name)
+                count = run.one(True)
+                count.failed = int(name in fails)
+                return count
+            return stage
+
+        def check(want, status, *words, **commit):
+            ran.clear()
+            ended, said = self.weekly(folder, stages, *words, **commit)
+            self.assertEqual((list(ran), ended), (want, status), said)
+            return said
+
+        stages = {name: stage(name) for name in "abc"}
+        with tempfile.TemporaryDirectory() as folder:
+            check(["a", "b", "c"], 1)
+            self.assertRegex(check(["b"], 1, "--resume"), "(?m)^a        passed on 20")
+            fails.clear()
+            check(["b"], 0, "--resume")
+            self.assertIn("3 passed, 0 failed", check([], 0, "--resume"))
+            page = pathlib.Path(folder, "weekly.md").read_text()
+            rows = re.findall(r"(?m)^\| [abc] \| 1 passed.* \| 20\S+ \d\d:\d\d \| 0 min", page)
+            self.assertEqual(len(rows), 3, page)
+            check(["b"], 0, "b")
+            check([], 0, "--resume")
+            check(["a", "b", "c"], 0, "--resume", commit="def")
+            check(["a", "b", "c"], 0)
+            self.assertIn("nothing is kept", check(["a", "b", "c"], 0, "--resume", commit=None))
+            check(["a", "b", "c"], 0, "--resume", commit=None)
+        with mock.patch.object(sys, "argv", ["run", "--nightly", "--resume"]), \
+                contextlib.redirect_stderr(io.StringIO()), self.assertRaises(SystemExit):
+            run.main()
+
+    def test_moved_tree(self):
+        """What was begun at another commit than it ended at is of none."""
+        with tempfile.TemporaryDirectory() as folder:
+            week = run.Week(pathlib.Path(folder), "abc")
+            week.add("a", run.one(True), 1, "def")
+            week.add("b", run.one(True), 1, "abc")
+            self.assertEqual([bool(week.date(name)) for name in "ab"], [False, True])
+
+    def test_whole(self):
+        """Each test of stage "whole" runs by itself; one that passed does not run again."""
+        ran, results = [], {"a": "OK", "b": "FAIL", "alone": "OK"}
+        with tempfile.TemporaryDirectory() as folder:
+            directory = pathlib.Path(folder)
+            for part in "meson-info", "meson-logs":
+                (directory / part).mkdir()
+            (directory / "meson-info/intro-tests.json").write_text(
+                json.dumps([{"name": name, "suite": ["ringfire:weekly"],
+                             "is_parallel": name != "alone"} for name in results]
+                           + [{"name": "other", "suite": ["ringfire:quick"],
+                               "is_parallel": True}]))
+
+            def started(command, log, environment=None):
+                name, base = command[-1], command[command.index("--logbase") + 1]
+                ran.append(name)
+                (directory / "meson-logs" / (base + ".json")).write_text(
+                    json.dumps({"name": name, "result": results[name], "duration": 1}))
+                return results[name] == "OK"
+
+            def whole():
+                ran.clear()
+                with mock.patch.multiple(run, run=started, build=lambda *_: directory,
+                                         tail=lambda log: None, commit_of_tree=lambda: "abc",
+                                         WEEK=run.Week(directory, "abc")), \
+                        contextlib.redirect_stdout(io.StringIO()):
+                    return str(run.stage_whole("weekly")), sorted(ran)
+
+            self.assertEqual(whole(), ("2 passed, 1 failed, 0 skipped", ["a", "alone", "b"]))
+            results["b"] = "OK"
+            self.assertEqual(whole(), ("3 passed, 0 failed, 0 skipped", ["b"]))
+            self.assertEqual(whole(), ("3 passed, 0 failed, 0 skipped", []))
+
+    def test_keep(self):
+        """Trainings of tests/learning that were made are not made again, also where the last line
+        of the file was broken off."""
+        with tempfile.TemporaryDirectory() as folder:
+            folder = pathlib.Path(folder)
+            trainer = folder / "ncf"
+            trainer.write_text("#!/bin/sh\necho $4 >> %s/ran\ntest $4 != 3 -o -e %s/go || exit 1\n"
+                               "echo reached: 97.$4 %%\n" % (folder, folder))
+            trainer.chmod(0o755)
+
+            def learn():
+                done = subprocess.run([ROOT / "tests/learning", "--networks", "ncf", "--seeds",
+                                       "1,2,3", "--examples", folder, "--keep", folder / "kept"],
+                                      stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                                      timeout=60)
+                return done.returncode, (folder / "ran").read_text().split(), done.stdout
+
+            self.assertEqual(learn()[:2], (1, ["1", "2", "3"]))
+            with (folder / "kept").open("a") as f:
+                f.write('["broken')
+            (folder / "go").touch()
+            status, ran, said = learn()
+            self.assertEqual((status, ran), (0, ["1", "2", "3", "3"]), said)
+            self.assertIn("97.20 +- 0.10 (97.1, 97.2, 97.3)", said)
+            self.assertEqual(learn()[:2], (0, ran))
 
     def test_planted_faults(self):
         """Each fault of tests/faults.json can still be planted: its file holds its text once."""

@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "base/philox.h"
+#include "step/step.h"
 
 void check_failure(rf_result got, rf_result want, const char *expression, const char *const *parts)
 {
@@ -127,7 +128,7 @@ static rf_result train_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, vo
     RF_TRY(rf_emit_binary(g, RF_FN_SUBTRACT, 0, y, rf_trace_value(t, in[1], "y"), &loss));
     RF_TRY(rf_emit_unary(g, RF_FN_SQUARE, 0, loss, &loss));
     RF_TRY(rf_emit_reduce(g, RF_REDUCE_KIND_SUM, loss, NULL, 0, false, &loss));
-    RF_TRY(rf_emit_binary(g, RF_FN_DIVIDE, 0, loss, rf_trace_global_batch(t), &loss));
+    RF_TRY(rf_emit_binary(g, RF_FN_DIVIDE, 0, loss, rf_trace_host(t, RF_HOST_GLOBAL_BATCH), &loss));
     RF_TRY(rf_graph_differentiate(g, loss, (rf_value[]){ w, b }, 2, grads));
     RF_TRY(rf_trace_update(t, m->updater, grads, (rf_variable_list){ (rf_variable *const[]){ m->w, m->b }, 2 }, NULL));
     out[0] = rf_trace_wrap(t, loss);

@@ -7,8 +7,8 @@
 #include "../support/folder.h"
 #include "job.h"
 #include "replica/internal.h"
-#include "replica/step/function.h"
 #include "replica/store/variables.h"
+#include "step/function.h"
 #include "tests/room.h"
 
 #define LVP "llvmpipe"

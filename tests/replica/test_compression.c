@@ -5,8 +5,8 @@
 #include "base/memory.h"
 #include "base/philox.h"
 #include "mw_model.h"
-#include "replica/exchange/sparse.h"
 #include "tests/room.h"
+#include "transport/collective/sparse.h"
 
 #define LVP "llvmpipe"
 

@@ -4,8 +4,8 @@
 
 #include "../support/noise.h"
 #include "mw_model.h"
-#include "replica/step/function.h"
 #include "replica/update/update.h"
+#include "step/function.h"
 #include "tests/room.h"
 
 #define LVP "llvmpipe"

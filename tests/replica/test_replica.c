@@ -4,6 +4,7 @@
 #include "../support/folder.h"
 #include "bench/measure/measure.h"
 #include "linear.h"
+#include "step/step.h"
 #include "tests/room.h"
 
 #include <math.h>
@@ -321,8 +322,8 @@ static rf_result counters_step(rf_trace *t, const rf_tensor *in, rf_tensor *out,
 {
     const counters *c = user;
     rf_value inverse, total, sum;
-    out[0] = rf_trace_wrap(t, rf_trace_random(t));
-    RF_TRY(rf_emit_unary(rf_trace_graph(t), RF_FN_COPY, 0, rf_trace_inverse_active(t), &inverse));
+    out[0] = rf_trace_wrap(t, rf_trace_host(t, RF_HOST_RANDOM));
+    RF_TRY(rf_emit_unary(rf_trace_graph(t), RF_FN_COPY, 0, rf_trace_host(t, RF_HOST_INVERSE_ACTIVE), &inverse));
     out[1] = rf_trace_wrap(t, inverse);
     total = rf_trace_local_state(t, c->state);
     RF_TRY(rf_emit_reduce(rf_trace_graph(t), RF_REDUCE_KIND_SUM, rf_trace_value(t, in[0], "x"), (int32_t[]){ 0 }, 1,

@@ -6,11 +6,11 @@
 #include <string.h>
 
 #include "base/half.h"
+#include "base/initializer.h"
 #include "base/loss_scale.h"
 #include "base/philox.h"
 #include "replica/exchange/exchange.h"
 #include "replica/exchange/segments.h"
-#include "replica/store/initializer.h"
 #include "replica/store/variables.h"
 #include "replica/strategy.h"
 #include "tests/room.h"

@@ -2,6 +2,7 @@
 /* Training on one and several replicas of the same and of different drivers: the losses of a single device, variables
  * that are the same bit for bit, for both ways to update. */
 #include "linear.h"
+#include "step/step.h"
 #include "tests/room.h"
 
 #include <math.h>

@@ -10,9 +10,10 @@
 #include "linear.h"
 
 #include "../support/noise.h"
+#include "bench/measure/measure.h"
 #include "exec/internal.h"
-#include "replica/step/function.h"
 #include "replica/update/updater.h"
+#include "step/function.h"
 #include "tests/room.h"
 
 enum { SIDE = 32, CLASSES = 10, BATCH = 8, WEIGHTS = 4, RUNS = 12 };
@@ -209,7 +210,7 @@ static void write_schedule(rf_strategy *s, const place *p, const work *w)
     s->members.num_local = s->members.num_replicas;
     s->exchange.imported.memory = imports ? replicas : NULL;
     CHECK(plan_stages(n.step, sig));
-    char *text = rf_step_schedule_text(&sig->schedule);
+    char *text = rf_bench_schedule_text(&sig->schedule);
     assert_non_null(text);
     fprintf(found, "%s: %s\n%s\n", p->name, w->name, text);
     rf_free(text);

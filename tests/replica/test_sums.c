@@ -5,10 +5,11 @@
 #include <stdio.h>
 
 #include "../support/noise.h"
+#include "base/philox.h"
 #include "job.h"
 #include "replica/internal.h"
-#include "replica/step/function.h"
 #include "replica/store/variables.h"
+#include "step/function.h"
 #include "tests/room.h"
 
 #define LVP "llvmpipe"

@@ -4,7 +4,7 @@
 #include "../support/clock.h"
 #include "../support/noise.h"
 #include "custom_op/swish.h"
-#include "replica/strategy.h"
+#include "step/step.h"
 
 #include <signal.h>
 #include <stdio.h>

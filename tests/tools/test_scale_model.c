@@ -9,7 +9,7 @@
 #include "bench/scale_model.h"
 #include "bench/scale_net.h"
 #include "bench/units.h"
-#include "replica/strategy.h"
+#include "replica/exchange/segments.h"
 #include "tests/room.h"
 #include "transport/collective/schedule.h"
 

@@ -4,7 +4,7 @@
 
 #include "graph/graph.h"
 #include "ops/ops.h"
-#include "replica/strategy.h"
+#include "step/step.h"
 #include "tests/room.h"
 
 enum { N = 2, H = 2, K = 3, V = 4, MOST = 5 /* positions */, COLUMNS = 4 };

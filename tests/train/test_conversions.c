@@ -16,8 +16,8 @@
 #include "ops/kit.h"
 #include "ops/ops.h"
 #include "replica/internal.h"
-#include "replica/step/function.h"
-#include "replica/step/signature.h"
+#include "step/function.h"
+#include "step/signature.h"
 #include "tests/room.h"
 
 enum { BATCH = 8, BLOCK = 16, VOCABULARY = 96 };

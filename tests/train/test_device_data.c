@@ -5,7 +5,7 @@
 
 #include "data/pipeline.h"
 #include "data/rows.h"
-#include "replica/step/function.h"
+#include "step/function.h"
 #include "tests/room.h"
 #include "train/fit/compile.h"
 #include "train/fit/device_data.h"

@@ -5,7 +5,7 @@
 #include "../support/lost_queue.h"
 
 #include "gpu/internal.h"
-#include "replica/step/function.h"
+#include "step/function.h"
 #include "tests/room.h"
 #include "train/fit/compile.h"
 #include "train/model/model.h"

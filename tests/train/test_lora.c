@@ -7,6 +7,7 @@
 
 #include "../support/strategies.h"
 #include "../support/try.h"
+#include "base/philox.h"
 #include "base/platform.h"
 #include "replica/store/variables.h"
 #include "replica/update/updater.h"

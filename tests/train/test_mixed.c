@@ -8,7 +8,7 @@
 
 #include "../support/folder.h"
 #include "exec/exec.h"
-#include "replica/step/function.h"
+#include "step/function.h"
 #include "tests/room.h"
 
 enum { SIDE = 8, CLASSES = 4, IMAGES = 96, BATCH = 16, EPOCHS = 6 };

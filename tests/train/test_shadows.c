@@ -12,8 +12,8 @@
 #include "exec/exec.h"
 #include "ops/ops.h"
 #include "replica/internal.h"
-#include "replica/step/function.h"
-#include "replica/step/signature.h"
+#include "step/function.h"
+#include "step/signature.h"
 #include "tests/room.h"
 
 /* Two products, the weights of which are cast, and a bias, which is not. */

@@ -8,8 +8,8 @@
 #include "bench/measure/measure.h"
 #include "exec/internal.h"
 #include "replica/internal.h"
-#include "replica/step/function.h"
-#include "replica/step/signature.h"
+#include "step/function.h"
+#include "step/signature.h"
 #include "tests/room.h"
 
 enum { BATCH = 64, MOST_DISPATCHES = 16, MOST_BARRIERS = 13, MOST_COPIES = 2 };

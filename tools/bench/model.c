@@ -12,7 +12,7 @@
 #include "clock.h"
 #include "net.h"
 #include "options.h"
-#include "replica/strategy.h"
+#include "step/step.h"
 
 typedef struct model_options {
     const char *device, *json_path;
@@ -170,7 +170,7 @@ static rf_result run_once(const model_options *o, bench_net *n, char **text)
     TRY(bench_net_create_strategy(n, o->device, o->mixed));
     TRY(bench_net_create_cnn(n, o->batch, o->mixed));
     TRY(rf_strategy_run(n->strategy, n->step, &n->batch, NULL));
-    *text = rf_function_schedule_text(n->step);
+    *text = rf_bench_function_schedule(n->step);
     return *text ? RF_OK : RF_ERROR_OUT_OF_HOST_MEMORY;
 }
 

@@ -4,7 +4,7 @@
 #include <math.h>
 
 #include "base/memory.h"
-#include "replica/strategy.h"
+#include "base/split.h"
 
 #define SMOOTHING 0.3  /* weight of a new observation */
 #define THRESHOLD 0.05 /* expected gain in step time that is worth a change */
@@ -178,74 +178,4 @@ bool rf_balance_decide(rf_balance *b)
     if (change) b->since_change = 0;
     rf_free(wanted);
     return change;
-}
-
-/* ---- splits ---- */
-
-static double total_share(const double *shares, uint32_t num_replicas)
-{
-    double total = 0;
-    for (uint32_t r = 0; r < num_replicas; r++) total += shares[r];
-    return total;
-}
-
-/* Largest-remainder method (Hamilton's): whole numbers first, then one more to those with the largest fraction. */
-void rf_split_batch(uint64_t examples, const double *shares, uint32_t num_replicas, uint32_t *counts)
-{
-    const double total = shares ? total_share(shares, num_replicas) : 0;
-    const uint64_t equal = examples / num_replicas;
-    uint64_t given = 0;
-    for (uint32_t r = 0; r < num_replicas; r++) {
-        const double quota = total > 0 ? (double)examples * (shares[r] / total) : (double)equal;
-        uint64_t whole = (uint64_t)floor(quota);
-        /* Rounding of the quotas must not hand out more than there is. */
-        if (whole > examples - given) whole = examples - given;
-        counts[r] = (uint32_t)whole;
-        given += whole;
-    }
-    for (; given < examples; given++) {
-        /* A replica that has got its extra example has a negative remainder and is not chosen again before the others.
-         */
-        uint32_t best = 0;
-        double best_rest = -INFINITY;
-        for (uint32_t r = 0; r < num_replicas; r++) {
-            if (total > 0 && !(shares[r] > 0)) continue;
-            const double quota =
-                total > 0 ? (double)examples * (shares[r] / total) : (double)examples / (double)num_replicas;
-            const double rest = quota - (double)counts[r];
-            /* Differences below the rounding error of the quota are ties: the earlier replica wins. */
-            if (rest > best_rest + 1e-9 * (1.0 + fabs(rest))) {
-                best = r;
-                best_rest = rest;
-            }
-        }
-        counts[best]++;
-    }
-}
-
-void rf_units_to_examples(uint64_t examples, uint32_t unit, uint32_t num_replicas, uint32_t *counts)
-{
-    for (uint32_t r = 0; r < num_replicas; r++) {
-        const uint64_t wanted = (uint64_t)counts[r] * unit;
-        counts[r] = (uint32_t)(wanted < examples ? wanted : examples);
-        examples -= counts[r];
-    }
-}
-
-void rf_split_units(uint64_t examples, uint32_t unit, const double *shares, uint32_t num_replicas, uint32_t *counts)
-{
-    rf_split_batch((examples + unit - 1) / unit, shares, num_replicas, counts);
-    rf_units_to_examples(examples, unit, num_replicas, counts);
-}
-
-uint32_t rf_common_unit(uint32_t a, uint32_t b)
-{
-    uint64_t divisor = a, rest = b;
-    while (rest > 0) {
-        const uint64_t next = divisor % rest;
-        divisor = rest;
-        rest = next;
-    }
-    const uint64_t both = a / divisor * b;
-    return both <= INT32_MAX ? (uint32_t)both : 0;
 }

@@ -17,8 +17,8 @@
 #include <string.h>
 
 #include "base/platform.h"
-#include "replica/exchange/sparse.h"
 #include "replica/internal.h"
+#include "transport/collective/sparse.h"
 
 /* ---- sums and copies in the memory of one process ---- */
 

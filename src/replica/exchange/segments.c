@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "replica/exchange/segments.h"
 
-/* ---- buckets and shards ---- */
+/* ---- buckets ---- */
 
 uint64_t rf_bucket_size(uint64_t wanted, uint64_t total)
 {
@@ -36,20 +36,6 @@ rf_result rf_bucket_plan(const uint64_t *variable_counts, uint32_t num_variables
         end = begin;
     }
     return RF_OK;
-}
-
-void rf_shard_ranges(uint64_t count, uint64_t granularity, uint32_t num_replicas, rf_range *shards)
-{
-    const uint64_t units = rf_div_up(count, granularity);
-    const uint64_t base = units / num_replicas, extra = units % num_replicas;
-    uint64_t unit = 0;
-    for (uint32_t r = 0; r < num_replicas; r++) {
-        const uint64_t begin = unit * granularity;
-        unit += base + (r < extra ? 1 : 0);
-        const uint64_t end = unit * granularity;
-        shards[r].begin = begin < count ? begin : count;
-        shards[r].end = end < count ? end : count;
-    }
 }
 
 /* ---- segments ---- */

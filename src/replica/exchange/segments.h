@@ -32,6 +32,18 @@ typedef struct rf_update_plan_params {
     uint64_t block;
 } rf_update_plan_params;
 
+/* ---- buckets ---- */
+
+/* Elements of a bucket, for `total` elements of gradients and so many `wanted` (0: no wish). Small ones begin to travel
+ * early, but each costs messages and a submission: a sixteenth of all, within 1 to 16 MiB. */
+uint64_t rf_bucket_size(uint64_t wanted, uint64_t total);
+/* Groups variables in backward order (last created first) into buckets of about `bucket_elements`. *buckets is freed
+ * with rf_free. */
+rf_result rf_bucket_plan(const uint64_t *variable_counts, uint32_t num_variables, uint64_t bucket_elements,
+                         rf_range **buckets, uint32_t *num_buckets);
+
+/* ---- segments ---- */
+
 /* The part of a segment within `range`. False: there is none. */
 bool rf_segment_clip(const rf_segment *segment, rf_range range, rf_segment *out);
 /* Segments that together cover the spans exactly, buckets in backward order. slot_counts[r]: elements of replica r's

@@ -245,27 +245,17 @@ static rf_result learn_uses(rf_step_schedule *s, uint32_t index, const rf_frame 
 
 /* ---- waits ---- */
 
-static rf_result await_ticket(const rf_strategy *s, uint32_t index, uint64_t ticket)
-{
-    if (ticket == 0) return RF_OK;
-    const uint64_t begun = rf_span_begin();
-    RF_TRY(rf_replica_context(s, index, rf_gpu_wait(s->members.replicas[index].device, ticket, RF_GPU_TIMEOUT_NS)));
-    rf_span_end_with(begun, "replica", "wait", (rf_span_arg){ "replica", s->members.first + index },
-                     (rf_span_arg){ NULL, 0 });
-    return RF_OK;
-}
-
 static rf_result await_replica(rf_step_schedule *s, const rf_step_schedule_run *run, const rf_step_stage *stage,
                                uint32_t index)
 {
     const uint32_t use = s->num_parts > 0 ? s->last_use[(size_t)index * s->num_parts + stage->bucket] : 0;
     if (stage->after == RF_AFTER_ALL)
-        return await_ticket(s->strategy, index, s->strategy->members.replicas[index].ticket);
+        return rf_replica_wait(s->strategy, index, s->strategy->members.replicas[index].ticket);
     if (s->num_parts > 0 && stage->clear) {
         RF_TRY(submit_parts(s, run, index, use + 1));
-        RF_TRY(await_ticket(s->strategy, index, s->stages.items[s->part_of[use]].works[index].ticket));
+        RF_TRY(rf_replica_wait(s->strategy, index, s->stages.items[s->part_of[use]].works[index].ticket));
     }
-    return await_ticket(s->strategy, index, s->stages.items[stage->after - 1].works[index].ticket);
+    return rf_replica_wait(s->strategy, index, s->stages.items[stage->after - 1].works[index].ticket);
 }
 
 static rf_result await_stage(rf_step_schedule *s, const rf_step_schedule_run *run, const rf_step_stage *stage)

@@ -9,26 +9,6 @@
  *
  * The devices of several replicas work side by side, each in the order of the list. The host waits where a stage says
  * `after`, and for the end of exchanges.
- *
- * Designs that are to come, as lists of the same stages:
- *
- *     parameters in shards (a replica keeps only what it owns, for each layer k):
- *         start gather of layer k's values from owners   after: the copies up of layer k - 2 were used
- *         finish gather; values up; part k of the step
- *         (backward) gather again; part; gradients down; start reduce of layer k's gradients to owners
- *         update of layer k on its owner                 no gather follows: the next step begins with it
- *       New: ranges of the values that a part uses, as an exchange has those of a bucket, and room for two layers.
- *
- *     low communication (H local steps, then one that replicas make together):
- *         step; update on all replicas                   in each step
- *         values down; start reduce "outer difference"   when RF_WHEN_OUTER, in the background of the next step
- *         finish reduce; outer update; values up         when RF_WHEN_OUTER, one step later
- *       New: a bit of `when` for the H-th step; a stage that is left to the next run.
- *
- *     workers that join a running job:
- *         host "members agree"                           first stage of a step in which the coordinator has news
- *         start gather of values, slots and totals from their owners to the new replicas; finish; copies up
- *       New: an owner table that changes between two runs: the list is planned anew, as after a variable was created.
  */
 #ifndef RF_REPLICA_SCHEDULE_SCHEDULE_H
 #define RF_REPLICA_SCHEDULE_SCHEDULE_H
@@ -221,8 +201,6 @@ rf_result rf_step_schedule_add_exchange(rf_step_schedule *schedule, const rf_sta
  * which steps. */
 rf_result rf_step_schedule_append_exchange(rf_step_schedule *schedule, const rf_stage_exchange *exchange,
                                            const rf_step_stage *like);
-/* The list in words, one line for each stage; NULL: no memory. Freed with rf_free(). */
-char *rf_step_schedule_text(const rf_step_schedule *schedule);
 
 /* The part that a replica has of a stage in the run under way. */
 static inline const rf_stage_work *rf_step_schedule_work(const rf_step_schedule *s, uint32_t stage, uint32_t index)

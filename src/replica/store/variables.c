@@ -4,12 +4,12 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/initializer.h"
 #include "base/params.h"
 #include "base/philox.h"
+#include "base/quantized_weight.h"
 #include "replica/internal.h"
 #include "replica/store/flat.h"
-#include "replica/store/initializer.h"
-#include "replica/store/quantized.h"
 
 #define SMALLEST_STORE 16384    /* elements; small models never move */
 #define MOVED_AT_ONCE (1 << 22) /* elements on their way through the host */
@@ -251,18 +251,6 @@ static rf_result choose_form(rf_variable *v, rf_weight_matrix is)
     return RF_OK;
 }
 
-static rf_result place_matrix(rf_variable *v, const rf_variable_params *p)
-{
-    float *values = RF_NEW_ARRAY(float, rf_variable_elements(v));
-    float *words = RF_NEW_ARRAY(float, rf_align_up(v->count, v->strategy->store.alignment));
-    rf_result r = values && words ? initial_values(v, p, values) : RF_ERROR_OUT_OF_HOST_MEMORY;
-    if (r >= 0) r = rf_variable_matrix_pack(v->matrix, v->name, values, words);
-    if (r >= 0) r = place_variable(v, words);
-    rf_free(values);
-    rf_free(words);
-    return r;
-}
-
 static rf_result set_up(rf_variable *v, const rf_variable_params *p, rf_weight_matrix is)
 {
     v->name = p->name ? rf_strdup(p->name) : rf_asprintf("variable_%" PRIu64, v->strategy->store.variables_created);
@@ -277,13 +265,14 @@ static rf_result set_up(rf_variable *v, const rf_variable_params *p, rf_weight_m
     const rf_result admitted = source ? source->admit(source->user, v->name, v->shape) : RF_OK;
     RF_TRY(admitted);
     if (source && admitted == RF_OK) return place_variable(v, NULL);
-    if (v->matrix) return place_matrix(v, p);
-    float *values = RF_NEW_ARRAY(float, rf_align_up(v->count, v->strategy->store.alignment));
-    if (!values) return RF_ERROR_OUT_OF_HOST_MEMORY;
-    rf_result r = initial_values(v, p, values);
-    if (r >= 0) r = place_variable(v, values);
-    rf_free(values);
-    return r < 0 ? rf_error_context(r, "variable '%s'", v->name) : RF_OK;
+    float *placed = RF_NEW_ARRAY(float, rf_align_up(v->count, v->strategy->store.alignment));
+    float *values = v->matrix ? RF_NEW_ARRAY(float, rf_variable_elements(v)) : placed;
+    rf_result r = placed && values ? initial_values(v, p, values) : RF_ERROR_OUT_OF_HOST_MEMORY;
+    if (r >= 0 && v->matrix) r = rf_variable_matrix_pack(v->matrix, v->name, values, placed);
+    if (r >= 0) r = place_variable(v, placed);
+    if (v->matrix) rf_free(values);
+    rf_free(placed);
+    return r < 0 && !v->matrix ? rf_error_context(r, "variable '%s'", v->name) : r;
 }
 
 RF_API rf_result rf_variable_create(rf_strategy *strategy, const rf_variable_params *params, rf_variable **out)
@@ -345,22 +334,36 @@ RF_API bool rf_variable_trainable(const rf_variable *variable)
 
 /* ---- values ---- */
 
-static rf_result read_matrix(const rf_variable *v, uint32_t index, float *values)
+static bool is_whole(const rf_variable *v, rf_range range)
 {
-    float *words = RF_NEW_ARRAY(float, v->count);
-    rf_result r = words ? rf_flat_read(&v->strategy->store.fixed.values, index, v->offset, v->count, words)
-                        : RF_ERROR_OUT_OF_HOST_MEMORY;
-    if (r >= 0) r = rf_variable_matrix_unpack(v->matrix, words, values);
+    return range.end - range.begin == rf_variable_elements(v);
+}
+
+/* Some elements of one in few bits, by way of all of them. */
+static rf_result read_matrix(const rf_variable *v, uint32_t index, rf_range range, float *values)
+{
+    const bool whole = is_whole(v, range);
+    float *words = RF_NEW_ARRAY(float, v->count), *all = whole ? values : RF_NEW_ARRAY(float, rf_variable_elements(v));
+    rf_result r = words && all ? rf_flat_read(&v->strategy->store.fixed.values, index, v->offset, v->count, words)
+                               : RF_ERROR_OUT_OF_HOST_MEMORY;
+    if (r >= 0) r = rf_variable_matrix_unpack(v->matrix, words, all);
+    if (r >= 0 && !whole) memcpy(values, all + range.begin, (size_t)(range.end - range.begin) * sizeof(float));
+    if (!whole) rf_free(all);
     rf_free(words);
     return r;
 }
 
-static rf_result read_local(const rf_variable *v, uint32_t index, float *values)
+static rf_result read_local(const rf_variable *v, uint32_t index, rf_range range, float *values)
 {
     RF_TRY(rf_strategy_wait_local(v->strategy, index));
     RF_TRY(rf_strategy_status(v->strategy));
-    if (v->matrix) return read_matrix(v, index, values);
-    return rf_flat_read(&rf_variable_store(v)->values, index, v->offset, v->count, values);
+    if (v->matrix) return read_matrix(v, index, range, values);
+    return rf_flat_read(&rf_variable_store(v)->values, index, v->offset + range.begin, range.end - range.begin, values);
+}
+
+static rf_range all_elements(const rf_variable *v)
+{
+    return (rf_range){ 0, rf_variable_elements(v) };
 }
 
 RF_API rf_result rf_variable_read_replica(const rf_variable *variable, uint32_t replica, float *values)
@@ -370,14 +373,19 @@ RF_API rf_result rf_variable_read_replica(const rf_variable *variable, uint32_t 
     uint32_t index;
     RF_TRY(rf_error_context(rf_strategy_local_index(variable->strategy, "rf_variable_read_replica", replica, &index),
                             "variable '%s'", variable->name));
-    return read_local(variable, index, values);
+    return read_local(variable, index, all_elements(variable), values);
 }
 
 RF_API rf_result rf_variable_read(const rf_variable *variable, float *values)
 {
     RF_REQUIRE(variable, "rf_variable_read: variable is NULL");
     RF_REQUIRE(values, "rf_variable_read: values is NULL");
-    return read_local(variable, 0, values);
+    return read_local(variable, 0, all_elements(variable), values);
+}
+
+rf_result rf_variable_read_range(const rf_variable *v, rf_range range, float *values)
+{
+    return read_local(v, 0, range, values);
 }
 
 /* ---- values in few bits ---- */
@@ -392,11 +400,6 @@ const rf_quantized_layout *rf_variable_quantized(const rf_variable *v, rf_quanti
     if (!v->matrix) return NULL;
     *kind = v->matrix->kind;
     return &v->matrix->layout;
-}
-
-uint64_t rf_variable_num_words(const rf_variable *v)
-{
-    return v->count;
 }
 
 bool rf_variable_was_assigned(const rf_variable *v)
@@ -417,41 +420,17 @@ rf_result rf_variable_write_words(rf_variable *v, const void *words)
     return write_from(v, 0, words, v->count);
 }
 
-static rf_result assign_matrix(rf_variable *v, const float *values)
+static rf_result assign_matrix(rf_variable *v, rf_range range, const float *values)
 {
-    float *words = RF_NEW_ARRAY(float, v->count);
-    rf_result r = words ? rf_variable_pack(v, values, words) : RF_ERROR_OUT_OF_HOST_MEMORY;
+    const bool whole = is_whole(v, range);
+    float *words = RF_NEW_ARRAY(float, v->count), *all = whole ? NULL : RF_NEW_ARRAY(float, rf_variable_elements(v));
+    rf_result r = words && (whole || all) ? RF_OK : RF_ERROR_OUT_OF_HOST_MEMORY;
+    if (r >= 0 && !whole) r = read_matrix(v, 0, all_elements(v), all);
+    if (r >= 0 && !whole) memcpy(all + range.begin, values, (size_t)(range.end - range.begin) * sizeof(float));
+    if (r >= 0) r = rf_variable_pack(v, whole ? values : all, words);
     if (r >= 0) r = write_from(v, 0, words, v->count);
     v->matrix->assigned = true;
     rf_free(words);
-    return r;
-}
-
-RF_API rf_result rf_variable_assign(rf_variable *variable, const float *values)
-{
-    RF_REQUIRE(variable, "rf_variable_assign: variable is NULL");
-    RF_REQUIRE(values, "rf_variable_assign: values is NULL");
-    RF_TRY(rf_strategy_wait(variable->strategy));
-    RF_TRY(rf_strategy_status(variable->strategy));
-    return variable->matrix ? assign_matrix(variable, values) : write_from(variable, 0, values, variable->count);
-}
-
-/* Some elements of one in few bits, by way of all of them. */
-static rf_result change_matrix(rf_variable *v, rf_range range, const float *values)
-{
-    float *all = RF_NEW_ARRAY(float, rf_variable_elements(v));
-    rf_result r = all ? read_matrix(v, 0, all) : RF_ERROR_OUT_OF_HOST_MEMORY;
-    if (r >= 0) memcpy(all + range.begin, values, (size_t)(range.end - range.begin) * sizeof(float));
-    if (r >= 0) r = assign_matrix(v, all);
-    rf_free(all);
-    return r;
-}
-
-static rf_result read_matrix_range(const rf_variable *v, rf_range range, float *values)
-{
-    float *all = RF_NEW_ARRAY(float, rf_variable_elements(v));
-    const rf_result r = all ? read_matrix(v, 0, all) : RF_ERROR_OUT_OF_HOST_MEMORY;
-    if (r >= 0) memcpy(values, all + range.begin, (size_t)(range.end - range.begin) * sizeof(float));
     rf_free(all);
     return r;
 }
@@ -460,16 +439,15 @@ rf_result rf_variable_assign_range(rf_variable *v, rf_range range, const float *
 {
     RF_TRY(rf_strategy_wait(v->strategy));
     RF_TRY(rf_strategy_status(v->strategy));
-    if (v->matrix) return change_matrix(v, range, values);
+    if (v->matrix) return assign_matrix(v, range, values);
     return write_from(v, range.begin, values, range.end - range.begin);
 }
 
-rf_result rf_variable_read_range(const rf_variable *v, rf_range range, float *values)
+RF_API rf_result rf_variable_assign(rf_variable *variable, const float *values)
 {
-    RF_TRY(rf_strategy_wait_local(v->strategy, 0));
-    RF_TRY(rf_strategy_status(v->strategy));
-    if (v->matrix) return read_matrix_range(v, range, values);
-    return rf_flat_read(&rf_variable_store(v)->values, 0, v->offset + range.begin, range.end - range.begin, values);
+    RF_REQUIRE(variable, "rf_variable_assign: variable is NULL");
+    RF_REQUIRE(values, "rf_variable_assign: values is NULL");
+    return rf_variable_assign_range(variable, all_elements(variable), values);
 }
 
 void rf_variable_set_served(rf_variable *variable, bool served)

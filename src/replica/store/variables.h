@@ -11,8 +11,8 @@ struct rf_variable {
     rf_strategy *strategy;
     char *name;
     rf_shape shape;
-    uint64_t count, offset;            /* elements of its store: of one in few bits, words */
-    struct rf_variable_matrix *matrix; /* how it is stored in few bits; owned; NULL: in f32 */
+    uint64_t count, offset;     /* elements of its store: of one in few bits, words */
+    rf_variable_matrix *matrix; /* how it is stored in few bits; owned; NULL: in f32 */
     bool trainable;
     bool aside;        /* it lies where frozen variables have no room for gradients */
     bool has_copy;     /* see weight_copies_16bit.h */
@@ -58,8 +58,5 @@ void rf_variables_sort(rf_variable **variables, uint32_t count); /* by offset */
 /* ---- check.c ---- */
 /* Compares the replicas when a comparison is due. Called before every step that updates. */
 rf_result rf_strategy_check_if_due(rf_strategy *strategy);
-/* Hash of floats by their bits. Arrays of one length that differ in a single float always have different ones. Not for
- * adversaries. */
-uint64_t rf_hash_floats(const float *values, uint64_t count);
 
 #endif

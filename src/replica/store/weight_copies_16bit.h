@@ -5,7 +5,7 @@
  * A step that casts a variable which it also updates reads the variable's shadow instead. The update writes it in the
  * dispatch that writes the variable. Whatever else changes variables makes all shadows stale: values that the host
  * writes, and those that come from other replicas. The next step that reads shadows then makes them anew, in one pass
- * (../step/refresh.c).
+ * (src/step/refresh.c).
  */
 #ifndef RF_REPLICA_STORE_WEIGHT_COPIES_16BIT_H
 #define RF_REPLICA_STORE_WEIGHT_COPIES_16BIT_H

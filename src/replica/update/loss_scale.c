@@ -71,7 +71,7 @@ rf_result rf_updater_learn_pending(rf_updater *u, uint32_t most)
         const rf_pending_update oldest = u->scaling.updates[0];
         if (!rf_gpu_is_done(device, oldest.ticket)) {
             if (u->scaling.pending < most) return RF_OK;
-            RF_TRY(rf_replica_context(u->strategy, 0, rf_gpu_wait(device, oldest.ticket, RF_GPU_TIMEOUT_NS)));
+            RF_TRY(rf_replica_wait(u->strategy, 0, oldest.ticket));
         }
         learn_skipped(u, ((const float *)rf_frame_result(oldest.frame, 0))[1]);
         memmove(u->scaling.updates, u->scaling.updates + 1, (u->scaling.pending - 1) * sizeof(oldest));
@@ -149,10 +149,8 @@ static rf_result emit_unscale(const rf_step_stage *stage, uint32_t index, rf_ran
     const rf_strategy *s = update->updater->strategy;
     const bool all = s->members.num_replicas == 1 || update->transform.graph;
     const rf_segment_list *segments = all ? &update->runs : &update->segments;
-    bool owns = false;
+    const bool owns = rf_update_owns_some(update, index);
     rf_value tally, x;
-    for (uint32_t i = 0; i < update->segments.count; i++)
-        owns = owns || rf_segment_is_owned(s, &update->segments.items[i], index);
     RF_TRY(list_state(update->updater->scaling.tally, index, g, &tally));
     for (uint32_t i = 0; owns && i < segments->count; i++) {
         if (!all && !rf_segment_is_owned(s, &segments->items[i], index)) continue;

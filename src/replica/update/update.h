@@ -145,6 +145,14 @@ static inline bool rf_update_is_whole(const rf_update *update, uint32_t hyper)
     return p->whole_matrix && update->hyper_groups[hyper] >= p->whole_matrix->first_group;
 }
 
+/* Whether a replica of this worker owns anything of it. */
+static inline bool rf_update_owns_some(const rf_update *update, uint32_t index)
+{
+    for (uint32_t i = 0; i < update->segments.count; i++)
+        if (rf_segment_is_owned(update->updater->strategy, &update->segments.items[i], index)) return true;
+    return false;
+}
+
 /* ---- update_build.c ---- */
 /* Pure, but for what the strategy and its arrays are. */
 rf_update_facts rf_update_facts_of(const rf_update *update);

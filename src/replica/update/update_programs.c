@@ -158,20 +158,13 @@ static rf_location transform_state(const rf_update *update, uint32_t index, cons
     return (rf_location){ flat->buffers[index], v->offset * sizeof(float) };
 }
 
-static bool owns_some(const rf_update *update, uint32_t index)
-{
-    for (uint32_t i = 0; i < update->segments.count; i++)
-        if (rf_segment_is_owned(update->updater->strategy, &update->segments.items[i], index)) return true;
-    return false;
-}
-
 /* Every replica that updates something transforms whole gradients: so each value is transformed and used by one device.
  */
 static rf_result make_transform(const rf_step_stage *stage, uint32_t index, rf_program **out)
 {
     const rf_update *update = stage->user;
     const rf_gradient_transform *t = &update->transform;
-    if (!owns_some(update, index)) return RF_OK;
+    if (!rf_update_owns_some(update, index)) return RF_OK;
     rf_location *states = RF_NEW_ARRAY(rf_location, t->states.count);
     rf_program_placement *placements = RF_NEW_ARRAY(rf_program_placement, update->count);
     rf_result r = states && placements ? RF_OK : RF_ERROR_OUT_OF_HOST_MEMORY;

@@ -13,7 +13,7 @@
 #include "base/params.h"
 #include "base/platform.h"
 #include "persist/events/writer.h"
-#include "replica/strategy.h"
+#include "step/step.h"
 #include "train/callbacks/callback.h"
 #include "train/fit/compile.h"
 #include "train/model/model.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Numbers, texts and bytes in a checkpoint: the steps of a function, counters of the program, what callbacks keep. */
+#include "step/step.h"
 #include "train/checkpoint/checkpoint.h"
 
 /* ---- steps of a function ---- */

@@ -34,7 +34,7 @@ static rf_value trace_leaf(rf_trace *t, const rf_value_info *leaf, const rf_tens
     switch (leaf->kind) {
     case RF_VALUE_INPUT: return rf_trace_value(t, in[leaf->slot], "the input");
     case RF_VALUE_STATE: return rf_trace_variable(t, (rf_variable *)(uintptr_t)leaf->object);
-    case RF_VALUE_HOST: return rf_trace_global_batch(t);
+    case RF_VALUE_HOST: return rf_trace_host(t, RF_HOST_GLOBAL_BATCH);
     default:
         return rf_trace_value(
             t, rf_constant_array(t, &(rf_array){ leaf->desc.dtype, leaf->desc.shape, (void *)(uintptr_t)leaf->data }),

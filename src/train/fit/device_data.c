@@ -9,7 +9,7 @@
 #include "base/platform.h"
 #include "data/pipeline.h"
 #include "data/rows.h"
-#include "replica/strategy.h"
+#include "step/step.h"
 
 struct rf_device_data {
     rf_dataset *rows;

@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "base/params.h"
 #include "base/platform.h"
-#include "replica/strategy.h"
+#include "step/step.h"
 #include "trace/trace.h"
 #include "train/callbacks/callback.h"
 #include "train/fit/class_weights.h"

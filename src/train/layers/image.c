@@ -26,37 +26,35 @@ static rf_result add_variables(rf_layer *layer, rf_strategy *strategy, rf_shape 
     return rf_layer_add_variable(layer, strategy, "bias", RF_SHAPE(layer->u.conv2d.filters), affine->bias_initializer);
 }
 
-static rf_result conv2d_build(rf_layer *layer, rf_strategy *strategy, rf_dtype dtype, rf_shape input)
+static rf_result build_kernel(rf_layer *layer, rf_strategy *strategy, int64_t channels, bool transposed)
 {
-    RF_TRY(check_image(layer, dtype, input));
-    const int64_t channels = input.dim[3], groups = layer->u.conv2d.conv.groups ? layer->u.conv2d.conv.groups : 1;
+    const int32_t *size = layer->u.conv2d.kernel_size, filters = layer->u.conv2d.filters;
+    const int64_t groups = layer->u.conv2d.conv.groups ? layer->u.conv2d.conv.groups : 1;
     if (layer->built) {
-        const int64_t expected = rf_variable_shape(layer->variables[0]).dim[2] * groups;
+        const rf_shape kernel = rf_variable_shape(layer->variables[0]);
+        const int64_t expected = transposed ? kernel.dim[3] : kernel.dim[2] * groups;
         RF_REQUIRE(channels == expected, "layer '%s' was built for %lld channels, got %lld", layer->name,
                    (long long)expected, (long long)channels);
         return RF_OK;
     }
     RF_REQUIRE(channels % groups == 0, "layer '%s': %lld input channels cannot be divided into %lld groups",
                layer->name, (long long)channels, (long long)groups);
-    const int32_t *size = layer->u.conv2d.kernel_size;
-    return add_variables(layer, strategy, RF_SHAPE(size[0], size[1], channels / groups, layer->u.conv2d.filters));
+    return add_variables(layer, strategy,
+                         transposed ? RF_SHAPE(size[0], size[1], filters / groups, channels)
+                                    : RF_SHAPE(size[0], size[1], channels / groups, filters));
+}
+
+static rf_result conv2d_build(rf_layer *layer, rf_strategy *strategy, rf_dtype dtype, rf_shape input)
+{
+    RF_TRY(check_image(layer, dtype, input));
+    return build_kernel(layer, strategy, input.dim[3], false);
 }
 
 /* The other way round: what comes in is the kernel's last dimension. */
 static rf_result conv2d_transpose_build(rf_layer *layer, rf_strategy *strategy, rf_dtype dtype, rf_shape input)
 {
     RF_TRY(check_image(layer, dtype, input));
-    const int64_t channels = input.dim[3], groups = layer->u.conv2d.conv.groups ? layer->u.conv2d.conv.groups : 1;
-    if (layer->built) {
-        const int64_t expected = rf_variable_shape(layer->variables[0]).dim[3];
-        RF_REQUIRE(channels == expected, "layer '%s' was built for %lld channels, got %lld", layer->name,
-                   (long long)expected, (long long)channels);
-        return RF_OK;
-    }
-    RF_REQUIRE(channels % groups == 0, "layer '%s': %lld input channels cannot be divided into %lld groups",
-               layer->name, (long long)channels, (long long)groups);
-    const int32_t *size = layer->u.conv2d.kernel_size;
-    return add_variables(layer, strategy, RF_SHAPE(size[0], size[1], layer->u.conv2d.filters / groups, channels));
+    return build_kernel(layer, strategy, input.dim[3], true);
 }
 
 static rf_tensor image_convolve(rf_trace *t, const rf_layer *layer, rf_product_kind kind, rf_tensor x, rf_mode mode)

@@ -5,8 +5,8 @@
 #include <stdio.h>
 
 #include "base/error.h"
+#include "base/initializer.h"
 #include "base/memory.h"
-#include "replica/store/initializer.h"
 #include "trace/trace.h"
 
 rf_result rf_layer_new(const rf_layer_kind *kind, const char *name, rf_layer **out)

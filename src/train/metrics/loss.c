@@ -371,7 +371,7 @@ rf_tensor rf_scale_regularization_loss(rf_trace *t, rf_tensor loss)
         (void)rf_trace_fail(t, RF_ERROR_INVALID_ARGUMENT, "rf_scale_regularization_loss: loss is not a scalar");
         return RF_NO_TENSOR;
     }
-    const rf_value inverse = rf_trace_inverse_active(t);
+    const rf_value inverse = rf_trace_host(t, RF_HOST_INVERSE_ACTIVE);
     return inverse ? rf_multiply(t, loss, rf_trace_wrap(t, inverse)) : RF_NO_TENSOR;
 }
 

@@ -5,7 +5,7 @@
 #include <ringfire/model.h>
 
 #include "base/memory.h"
-#include "replica/strategy.h"
+#include "step/step.h"
 #include "train/layers/layer.h"
 
 typedef struct rf_compiled rf_compiled;       /* compile.h */

@@ -2,6 +2,7 @@
 #include "train/optimizer/gradient_transform.h"
 
 #include "ops/ops.h"
+#include "step/step.h"
 
 /* How a value of the step relates to the sum over replicas. */
 typedef enum gradient_class {

@@ -3,7 +3,7 @@
 #ifndef RF_TRAIN_OPTIMIZER_STEP_DIVISOR_H
 #define RF_TRAIN_OPTIMIZER_STEP_DIVISOR_H
 
-#include "replica/strategy.h"
+#include "step/step.h"
 
 /* Finds the divisor of a loss, a scalar: weights of rf_compute_weighted_loss(), or examples. Without one, as with sums,
  * every step counts alike. RF_ERROR_UNSUPPORTED where parts of the loss were divided by different ones. */

@@ -11,6 +11,7 @@
 #include "server/coordinator.h"
 #include "server/variables.h"
 #include "server/worker.h"
+#include "step/step.h"
 #include "train/optimizer/config_json.h"
 #include "train/optimizer/optimizer.h"
 #include "train/parameter_server/store.h"

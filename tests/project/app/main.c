@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A program outside of the tree: fits y = 2 x with one variable, wherever a device is found. */
+/* A program outside of the tree: fits y = 2 x with one variable, on all devices of its job. */
 #include <math.h>
 #include <stdio.h>
 
@@ -33,7 +33,7 @@ int main(void)
     rf_strategy *strategy;
     rf_function *function;
     struct app a;
-    NEED(rf_strategy_create_mirrored(NULL, &strategy));
+    NEED(rf_strategy_create_multi_worker(NULL, &strategy));
     NEED(rf_variable_create(strategy, &(rf_variable_params){ .name = "slope", .shape = RF_SHAPE(1) }, &a.slope));
     NEED(rf_optimizer_create(strategy, &(rf_optimizer_params){ .learning_rate = 0.05 }, &a.optimizer));
     NEED(rf_function_create(

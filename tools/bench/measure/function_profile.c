@@ -5,7 +5,7 @@
 #include "bench/measure/programs.h"
 
 #include "replica/internal.h"
-#include "replica/step/function.h"
+#include "step/function.h"
 
 #define PROFILE_RUNS 5
 

@@ -263,4 +263,10 @@ typedef struct rf_node_time {
 } rf_node_time;
 rf_result rf_program_profile(rf_program *program, int64_t batch, uint32_t runs, rf_node_time **times, uint32_t *count);
 
+struct rf_step_schedule;
+/* A schedule in words, one line for each stage; then the stages of a run of a function's latest trace, NULL before it
+ * has run. Both are NULL without memory, and freed with rf_free(). */
+char *rf_bench_schedule_text(const struct rf_step_schedule *schedule);
+char *rf_bench_function_schedule(const rf_function *function);
+
 #endif

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "replica/step/signature.h"
+#include "step/signature.h"
 
 /* ---- the sad case ---- */
 
@@ -68,64 +68,54 @@ static rf_result find_difference(rf_strategy *s, const rf_step_intent *step)
 
 /* ---- the exchange ---- */
 
-/* A report and behind it, where shares follow what is measured, the news of the worker's replicas. */
-typedef struct mail {
-    size_t news_size; /* of a replica; 0: none */
-    unsigned char *mine, *all;
-    rf_step_report *reports; /* [world size] */
-    rf_replica_news *news;   /* [num_replicas] */
-    rf_arena room;
-} mail;
+/* A worker's report and the news of one of its replicas: each replica has a row, the report is that of the first. */
+typedef struct report_row {
+    rf_step_report report;
+    rf_replica_news news;
+} report_row;
 
-static rf_result mail_create(const rf_strategy *s, mail *m)
+static rf_result rows_gather(rf_strategy *s, const rf_step_report *mine, report_row *rows, report_row *all)
 {
-    const size_t news = s->members.balancing.automatic ? sizeof(rf_replica_news) : 0, size = s->members.world.size;
-    *m = (mail){ .news_size = news };
-    RF_TRY(RF_ARENA_ARRAY(&m->room, m->mine, sizeof(rf_step_report) + s->members.num_local * news));
-    RF_TRY(RF_ARENA_ARRAY(&m->room, m->all, size * sizeof(rf_step_report) + s->members.num_replicas * news));
-    RF_TRY(RF_ARENA_ARRAY(&m->room, m->reports, size));
-    return RF_ARENA_ARRAY(&m->room, m->news, s->members.num_replicas);
-}
-
-static rf_result send_and_receive(rf_strategy *s, const rf_step_report *mine, mail *m)
-{
-    rf_world *w = &s->members.world;
-    memcpy(m->mine, mine, sizeof(*mine));
-    if (m->news_size > 0)
-        memcpy(m->mine + sizeof(*mine), s->members.balancing.news, s->members.num_local * m->news_size);
-    for (uint32_t r = 0; r < w->size; r++)
-        w->counts[r] = sizeof(rf_step_report) + (w->first[r + 1] - w->first[r]) * m->news_size;
-    RF_TRY(rf_world_gather_bytes(w, "report before a step", m->mine, m->all, w->counts));
-    const unsigned char *from = m->all;
-    for (uint32_t r = 0; r < w->size; from += w->counts[r++]) {
-        memcpy(&m->reports[r], from, sizeof(rf_step_report));
-        if (m->news_size > 0)
-            memcpy(&m->news[w->first[r]], from + sizeof(rf_step_report), w->counts[r] - sizeof(rf_step_report));
+    for (uint32_t r = 0; r < s->members.num_local; r++) {
+        rows[r].report = *mine;
+        if (s->members.balancing.automatic) rows[r].news = s->members.balancing.news[r];
     }
-    return RF_OK;
+    return rf_world_gather_replicas(&s->members.world, "report before a step", rows, all, sizeof(rows[0]));
 }
 
-static rf_result intents_compare(rf_strategy *s, const rf_step_intent *step, mail *m, rf_result prepared)
+static rf_result intents_compare(rf_strategy *s, const rf_step_intent *step, rf_step_report *all, rf_result prepared)
 {
     rf_world *w = &s->members.world;
     for (uint32_t r = 0; r < w->size; r++)
-        if (m->reports[r].result < 0) return share_failure(s, m->reports, prepared);
-    RF_TRY(rf_agree_step(w, m->reports));
+        if (all[r].result < 0) return share_failure(s, all, prepared);
+    RF_TRY(rf_agree_step(w, all));
     for (uint32_t r = 1; r < w->size; r++)
-        if (m->reports[r].settings != m->reports[0].settings) return find_difference(s, step);
-    for (uint32_t r = 0; r < w->size; r++) rf_balancing_spread(s, r, m->reports[r].rows, step->unit, step->counts);
+        if (all[r].settings != all[0].settings) return find_difference(s, step);
+    for (uint32_t r = 0; r < w->size; r++) rf_balancing_spread(s, r, all[r].rows, step->unit, step->counts);
     return RF_OK;
 }
 
-static rf_result reports_exchange(rf_strategy *s, rf_step_intent *step, mail *m, rf_result prepared)
+static rf_result reports_exchange(rf_strategy *s, rf_step_intent *step, rf_result prepared, rf_arena *room)
 {
+    const rf_world *w = &s->members.world;
+    report_row *mine, *all;
+    rf_step_report *reports;
+    rf_replica_news *news;
+    RF_TRY(rf_strategy_fail(s, RF_ARENA_ARRAY(room, mine, s->members.num_local)));
+    RF_TRY(rf_strategy_fail(s, RF_ARENA_ARRAY(room, all, s->members.num_replicas)));
+    RF_TRY(rf_strategy_fail(s, RF_ARENA_ARRAY(room, reports, w->size)));
+    RF_TRY(rf_strategy_fail(s, RF_ARENA_ARRAY(room, news, s->members.num_replicas)));
     rf_error_record failure = { 0 };
     if (prepared < 0) rf_error_save(&failure);
-    RF_TRY(send_and_receive(s, &step->mine, m));
+    RF_TRY(rows_gather(s, &step->mine, mine, all));
     if (prepared < 0) rf_error_restore(&failure);
-    for (uint32_t r = 0; r < s->members.world.size; r++) s->health.stop_agreed |= m->reports[r].stop != 0;
-    const rf_result r = intents_compare(s, step, m, prepared);
-    rf_balancing_take_news(s, m->news, &step->again); /* last: it may move shares, which apply from the next run on */
+    for (uint32_t r = 0; r < w->size; r++) {
+        reports[r] = all[w->first[r]].report;
+        s->health.stop_agreed |= reports[r].stop != 0;
+    }
+    for (uint32_t r = 0; r < s->members.num_replicas; r++) news[r] = all[r].news;
+    const rf_result r = intents_compare(s, step, reports, prepared);
+    rf_balancing_take_news(s, news, &step->again); /* last: it may move shares, which apply from the next run on */
     return r;
 }
 
@@ -145,38 +135,8 @@ rf_result rf_strategy_report(rf_strategy *s, rf_step_intent *step, rf_result pre
     step->mine.settings = settings.hash;
     step->mine.result = prepared < 0 ? prepared : RF_OK;
     step->mine.stop = stop;
-    mail m;
-    rf_result r = mail_create(s, &m);
-    if (r >= 0)
-        r = reports_exchange(s, step, &m, prepared);
-    else
-        rf_strategy_fail(s, r);
-    rf_arena_free(&m.room);
+    rf_arena room = { 0 };
+    const rf_result r = reports_exchange(s, step, prepared, &room);
+    rf_arena_free(&room);
     return r;
-}
-
-rf_result rf_strategy_any(rf_strategy *s, bool mine, bool *any)
-{
-    *any = mine;
-    RF_TRY(rf_strategy_status(s));
-    if (s->members.world.size == 1) return RF_OK;
-    const uint8_t byte = mine;
-    uint8_t *all = RF_NEW_ARRAY(uint8_t, s->members.world.size);
-    if (!all) return rf_strategy_fail(s, RF_ERROR_OUT_OF_HOST_MEMORY);
-    const rf_result r = rf_world_gather(&s->members.world, "flag", &byte, all, 1);
-    for (uint32_t k = 0; r >= 0 && k < s->members.world.size; k++) *any |= all[k] != 0;
-    rf_free(all);
-    return r;
-}
-
-/* ---- public ---- */
-
-RF_API void rf_strategy_request_stop(rf_strategy *strategy)
-{
-    if (strategy) atomic_store(&strategy->health.stop_requested, true);
-}
-
-RF_API bool rf_strategy_stop_agreed(const rf_strategy *strategy)
-{
-    return strategy && strategy->health.stop_agreed;
 }

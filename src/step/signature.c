@@ -3,12 +3,12 @@
 #include <string.h>
 
 #include "replica/internal.h"
-#include "replica/step/function.h"
-#include "replica/step/signature.h"
 #include "replica/store/local_state.h"
 #include "replica/store/variables.h"
 #include "replica/update/update.h"
 #include "replica/update/updater.h"
+#include "step/function.h"
+#include "step/signature.h"
 
 /* ---- lookup ---- */
 

@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A function for one kind of input: its trace and its programs. */
-#ifndef RF_REPLICA_STEP_SIGNATURE_H
-#define RF_REPLICA_STEP_SIGNATURE_H
+#ifndef RF_STEP_SIGNATURE_H
+#define RF_STEP_SIGNATURE_H
 
 #include "exec/exec.h"
 #include "replica/agree.h"
-#include "replica/step/sums.h"
 #include "replica/store/variables.h"
 #include "replica/update/assign.h"
 #include "replica/update/update.h"
-
-enum { RF_HOST_RANDOM, RF_HOST_GLOBAL_BATCH, RF_HOST_INVERSE_ACTIVE, RF_HOST_WEIGHT, RF_HOST_COUNT };
+#include "step/step.h"
+#include "step/sums.h"
 
 /* A step for one kind of input, traced and compiled. */
 typedef struct rf_signature {

@@ -8,8 +8,8 @@
  * depends on this. Two groups are under way at a time: while the device computes one, the host writes the inputs of the
  * next.
  */
-#ifndef RF_REPLICA_STEP_BATCHED_SUBMISSION_H
-#define RF_REPLICA_STEP_BATCHED_SUBMISSION_H
+#ifndef RF_STEP_BATCHED_SUBMISSION_H
+#define RF_STEP_BATCHED_SUBMISSION_H
 
 #include "replica/internal.h"
 

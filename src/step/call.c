@@ -7,7 +7,7 @@
 
 #include "base/numbers.h"
 #include "replica/internal.h"
-#include "replica/step/function.h"
+#include "step/function.h"
 
 /* ---- failure ---- */
 

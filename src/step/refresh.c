@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The stage that makes copies of weights in 16 bits anew, before a step that reads them. */
-#include "replica/step/signature.h"
+#include "step/signature.h"
 
 #define SMALL_GAP 65536 /* elements */
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "replica/step/sums.h"
+#include "step/sums.h"
 
 #include "graph/batch_dims.h"
+#include "step/step.h"
 
 static bool sums_replicas(const rf_node_info *node)
 {

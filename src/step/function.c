@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "replica/step/function.h"
+#include "step/function.h"
 
 #include "base/params.h"
 #include "replica/internal.h"
-#include "replica/step/signature.h"
+#include "step/signature.h"
 
 static rf_result function_allocate(rf_function *f, const rf_function_params *params)
 {
@@ -117,13 +117,6 @@ const rf_graph *rf_function_graph(const rf_function *function)
 {
     const uint32_t count = function->signatures.count;
     return count > 0 ? function->signatures.items[count - 1]->graph : NULL;
-}
-
-char *rf_function_schedule_text(const rf_function *function)
-{
-    const uint32_t count = function->signatures.count;
-    const rf_signature *latest = count > 0 ? function->signatures.items[count - 1] : NULL;
-    return latest && latest->prepared ? rf_step_schedule_text(&latest->schedule) : NULL;
 }
 
 uint64_t rf_function_step(const rf_function *function)

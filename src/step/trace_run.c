@@ -4,9 +4,9 @@
 #include <stdio.h>
 
 #include "graph/batch_dims.h"
-#include "replica/step/function.h"
 #include "replica/store/variables.h"
 #include "replica/update/update.h"
+#include "step/function.h"
 
 /* A transform runs after the updates that precede its own, but must read the values that the step began with. */
 static rf_result check_transforms(const rf_signature *sig)

@@ -8,12 +8,12 @@
 #include "base/numbers.h"
 #include "graph/batch_dims.h"
 #include "replica/internal.h"
-#include "replica/step/function.h"
-#include "replica/step/signature.h"
 #include "replica/store/local_state.h"
 #include "replica/store/variables.h"
 #include "replica/update/update.h"
 #include "replica/update/updater.h"
+#include "step/function.h"
+#include "step/signature.h"
 
 static const rf_tensor invalid_tensor = { 0, 0 };
 
@@ -123,32 +123,15 @@ RF_API rf_dtype rf_tensor_dtype(const rf_trace *t, rf_tensor x)
 
 /* ---- leaves ---- */
 
-static rf_value host_value(rf_trace *t, uint32_t which, rf_tensor_desc desc, const char *name)
+rf_value rf_trace_host(rf_trace *t, rf_host_value which)
 {
-    if (t->status < 0) return 0;
+    static const char *const names[] = { "random", "global_batch", "inverse_active", "weight" }; /* by rf_host_value */
     rf_value *v = &t->signature->hosts[which];
-    if (*v == 0 && rf_trace_keep_failure(t, rf_graph_host(t->signature->graph, v, desc, name, v)) < 0) *v = 0;
+    const rf_tensor_desc desc =
+        which == RF_HOST_RANDOM ? (rf_tensor_desc){ RF_I32, RF_SHAPE(6) } : (rf_tensor_desc){ RF_F32, RF_SCALAR_SHAPE };
+    if (t->status < 0) return 0;
+    if (*v == 0 && rf_trace_keep_failure(t, rf_graph_host(t->signature->graph, v, desc, names[which], v)) < 0) *v = 0;
     return *v;
-}
-
-rf_value rf_trace_random(rf_trace *t)
-{
-    return host_value(t, RF_HOST_RANDOM, (rf_tensor_desc){ RF_I32, RF_SHAPE(6) }, "random");
-}
-
-rf_value rf_trace_global_batch(rf_trace *t)
-{
-    return host_value(t, RF_HOST_GLOBAL_BATCH, (rf_tensor_desc){ RF_F32, RF_SCALAR_SHAPE }, "global_batch");
-}
-
-rf_value rf_trace_inverse_active(rf_trace *t)
-{
-    return host_value(t, RF_HOST_INVERSE_ACTIVE, (rf_tensor_desc){ RF_F32, RF_SCALAR_SHAPE }, "inverse_active");
-}
-
-rf_value rf_trace_weight(rf_trace *t)
-{
-    return host_value(t, RF_HOST_WEIGHT, (rf_tensor_desc){ RF_F32, RF_SCALAR_SHAPE }, "weight");
 }
 
 rf_value rf_trace_state(rf_trace *t, const void *object, rf_tensor_desc desc, const char *name, rf_state_ref ref)
@@ -260,7 +243,7 @@ RF_API rf_tensor rf_constant_array(rf_trace *t, const rf_array *values)
 RF_API rf_tensor rf_global_batch_size(rf_trace *t)
 {
     RF_TRACING(t);
-    rf_value v = t ? rf_trace_global_batch(t) : 0;
+    rf_value v = t ? rf_trace_host(t, RF_HOST_GLOBAL_BATCH) : 0;
     if (v == 0) return invalid_tensor;
     rf_graph *graph = t->signature->graph;
     const rf_result r = graph->core->alias(graph, v, &v);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "replica/store/initializer.h"
+#include "base/initializer.h"
 
 #include <math.h>
 

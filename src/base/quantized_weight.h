@@ -1,10 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Variables that are stored in few bits: weights of products that no optimizer updates. */
-#ifndef RF_REPLICA_STORE_QUANTIZED_H
-#define RF_REPLICA_STORE_QUANTIZED_H
+#ifndef RF_BASE_QUANTIZED_WEIGHT_H
+#define RF_BASE_QUANTIZED_WEIGHT_H
 
+#include <ringfire/strategy.h>
+
+#include "base/error.h"
 #include "base/quantize.h"
-#include "replica/strategy.h"
+
+/* A weight as products use it: a matrix of so many rows. `table`: rows are what they add up along. */
+typedef struct rf_weight_matrix {
+    int64_t rows;
+    bool table;
+} rf_weight_matrix;
 
 /* How a variable lies in its store. Lines of the matrix are what products add up along: the columns of a kernel
  * [in, ..., out], and the rows of a table. */
@@ -23,8 +31,6 @@ typedef struct rf_quantize_rules {
 } rf_quantize_rules;
 rf_result rf_quantize_rules_set(rf_quantize_rules *rules, const rf_quantize_params *params, const char *function);
 void rf_quantize_rules_clear(rf_quantize_rules *rules);
-/* These and those of the strategy change places. */
-void rf_strategy_exchange_quantization(rf_strategy *strategy, rf_quantize_rules *rules);
 /* Which form the rules give a weight; RF_QUANTIZATION_NONE: f32. Pure. */
 rf_quantization rf_quantize_rules_find(const rf_quantize_rules *rules, const char *name, bool table);
 

@@ -4,7 +4,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "bench/measure/measure.h"
 #include "replica/schedule/schedule.h"
+#include "step/function.h"
 
 static void print_segments(FILE *f, const rf_segment *segments, uint32_t count)
 {
@@ -75,7 +77,7 @@ static void print_stage(FILE *f, const rf_step_schedule *s, uint32_t number)
     fputc('\n', f);
 }
 
-char *rf_step_schedule_text(const rf_step_schedule *s)
+char *rf_bench_schedule_text(const rf_step_schedule *s)
 {
     char *text = NULL;
     size_t size;
@@ -86,4 +88,11 @@ char *rf_step_schedule_text(const rf_step_schedule *s)
     char *out = written ? rf_strdup(text) : NULL;
     free(text);
     return out;
+}
+
+char *rf_bench_function_schedule(const rf_function *function)
+{
+    const uint32_t count = function->signatures.count;
+    const rf_signature *latest = count > 0 ? function->signatures.items[count - 1] : NULL;
+    return latest && latest->prepared ? rf_bench_schedule_text(&latest->schedule) : NULL;
 }

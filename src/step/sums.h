@@ -6,8 +6,8 @@
  * strategy's `summands`, the exchange that gradients take adds it up on the host in a fixed order, and all get the same
  * bits in `sums`. Sums that do not depend on each other travel together. Replicas without examples add nothing.
  */
-#ifndef RF_REPLICA_STEP_SUMS_H
-#define RF_REPLICA_STEP_SUMS_H
+#ifndef RF_STEP_SUMS_H
+#define RF_STEP_SUMS_H
 
 #include "replica/schedule/schedule.h"
 

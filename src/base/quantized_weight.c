@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "replica/store/quantized.h"
+#include "base/quantized_weight.h"
 
 #include <string.h>
 

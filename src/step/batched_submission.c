@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "replica/step/batched_submission.h"
+#include "step/batched_submission.h"
 
 #include "base/platform.h"
 
@@ -101,10 +101,8 @@ rf_result rf_submission_batch_begin(rf_submission_batch *group, rf_strategy *s)
     const uint64_t drains = count_drains(s);
     if (drains != group->drains)
         for (uint32_t i = 0; i < RF_BATCHES_UNDER_WAY; i++) group->sizes[i] = 0;
-    for (uint32_t r = 0; group->sizes[RF_BATCHES_UNDER_WAY - 1] > 0 && r < s->members.num_local; r++) {
-        const uint64_t ticket = group->tickets[RF_BATCHES_UNDER_WAY - 1][r];
-        RF_TRY(rf_replica_context(s, r, rf_gpu_wait(s->members.replicas[r].device, ticket, RF_GPU_TIMEOUT_NS)));
-    }
+    for (uint32_t r = 0; group->sizes[RF_BATCHES_UNDER_WAY - 1] > 0 && r < s->members.num_local; r++)
+        RF_TRY(rf_replica_wait(s, r, group->tickets[RF_BATCHES_UNDER_WAY - 1][r]));
     group_measure(group);
     group->drains = count_drains(s);
     return RF_OK;

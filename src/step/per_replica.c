@@ -4,7 +4,7 @@
 
 #include "base/half.h"
 #include "replica/agree.h"
-#include "replica/step/function.h"
+#include "step/function.h"
 
 /* ---- values ---- */
 
@@ -56,8 +56,7 @@ static rf_result per_replica_get(const rf_per_replica *value, uint32_t index, rf
         if (out->shape.rank > 0) out->shape.dim[0] = 0;
         return RF_OK;
     }
-    const rf_result r = rf_gpu_wait(s->members.replicas[index].device, v->ticket, RF_GPU_TIMEOUT_NS);
-    if (r < 0) return rf_strategy_fail(s, rf_replica_context(s, index, r));
+    RF_TRY(rf_strategy_fail(s, rf_replica_wait(s, index, v->ticket)));
     out->data = (void *)value_bytes(v, value->output);
     return RF_OK;
 }

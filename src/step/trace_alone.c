@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Traces outside of any step. */
-#include "replica/step/function.h"
+#include "step/function.h"
 
 static rf_result trace_alone(rf_trace *t, rf_result (*body)(rf_trace *t, void *user), void *user)
 {

@@ -8,10 +8,10 @@
 #include "base/params.h"
 #include "base/profiler.h"
 #include "replica/internal.h"
-#include "replica/step/function.h"
-#include "replica/step/signature.h"
 #include "replica/store/copying.h"
 #include "replica/update/update.h"
+#include "step/function.h"
+#include "step/signature.h"
 
 /* All replicas of a run share this. */
 typedef struct run {

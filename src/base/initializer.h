@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Initial values, computed once on the host and copied to every replica. Pure. */
-#ifndef RF_REPLICA_STORE_INITIALIZER_H
-#define RF_REPLICA_STORE_INITIALIZER_H
+#ifndef RF_BASE_INITIALIZER_H
+#define RF_BASE_INITIALIZER_H
 
 #include <ringfire/strategy.h>
 

@@ -2,9 +2,9 @@
 /* Values that a step assigns to variables that no optimizer updates, while it is traced. */
 #include "graph/batch_dims.h"
 #include "replica/internal.h"
-#include "replica/step/function.h"
-#include "replica/step/signature.h"
 #include "replica/store/variables.h"
+#include "step/function.h"
+#include "step/signature.h"
 
 static rf_assignment *assignment_find(const rf_trace *t, const rf_variable *variable)
 {
@@ -81,7 +81,7 @@ rf_result rf_trace_weigh_assigned(rf_trace *t)
     for (uint32_t i = 0; i < list->count && t->strategy->members.num_replicas > 1; i++) {
         rf_assignment *a = &list->items[i];
         if (a->aggregation != RF_AGGREGATE_MEAN) continue;
-        const rf_value weight = rf_trace_weight(t);
+        const rf_value weight = rf_trace_host(t, RF_HOST_WEIGHT);
         RF_TRY(rf_trace_status(t));
         RF_TRY(graph->core->scale(graph, a->value, weight, &a->value));
     }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which of many numbers are worth sending: those of largest magnitude. Pure. */
-#ifndef RF_REPLICA_EXCHANGE_SPARSE_H
-#define RF_REPLICA_EXCHANGE_SPARSE_H
+#ifndef RF_TRANSPORT_COLLECTIVE_SPARSE_H
+#define RF_TRANSPORT_COLLECTIVE_SPARSE_H
 
 #include "base/error.h"
 

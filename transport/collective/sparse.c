@@ -4,7 +4,7 @@
  * largest one, counts of the lower halves among those the magnitude itself. As integers, magnitudes of floats have the
  * order of their values, NaN last.
  */
-#include "replica/exchange/sparse.h"
+#include "transport/collective/sparse.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Functions, their traces and their results. */
-#ifndef RF_REPLICA_STEP_FUNCTION_H
-#define RF_REPLICA_STEP_FUNCTION_H
+#ifndef RF_STEP_FUNCTION_H
+#define RF_STEP_FUNCTION_H
 
 #include "graph/examples.h"
 #include "replica/internal.h"
-#include "replica/step/batched_submission.h"
-#include "replica/step/signature.h"
+#include "step/batched_submission.h"
+#include "step/signature.h"
+#include "step/step.h"
 
 typedef struct rf_gradient_handle {
     rf_value value, loss;
