@@ -501,7 +501,7 @@ typedef struct rf_memory_use {
     uint64_t reserved[4]; /**< zero until a later version has more to say */
 } rf_memory_use;
 /**
- * What the memory of a device is used for. Not counted are the driver's own, and host memory.
+ * Tells the memory of a device by its uses. Not counted are the driver's own, and host memory.
  * @param index which replica of this worker, from 0 on
  * @param entry which use: 0 is all of them together; the others follow in the order in which they
  *   came
