@@ -76,9 +76,24 @@ MEMBERS = {
     /** In a step: the components of the elements whose numbers `rows` holds. */
     std::vector<tensor> take(const tensor &rows) const;
 """,
+    "layer": """
+    /** The usual dense layer and convolution, as Keras' constructors have them. */
+    static returned<layer> dense(int32_t units, rf_activation activation = RF_ACTIVATION_LINEAR);
+    static returned<layer> conv2d(int32_t filters, int32_t kernel_size,
+                                  rf_activation activation = RF_ACTIVATION_LINEAR);
+""",
+    "optimizer": """
+    /** An optimizer that has the defaults of its kind. */
+    static returned<optimizer> create(rf_strategy *strategy, rf_optimizer_kind kind,
+                                      double learning_rate);
+""",
     "metric": """
+    /** A metric that has the defaults of its kind. */
+    static returned<metric> create(rf_strategy *strategy, rf_metric_kind kind, c_string name);
     /** Adds values to a mean or a sum. */
     void update(const tensor &values) const { update({}, values); }
+    /** The result, after which the metric begins anew. */
+    returned<double> take() const;
 """,
     "iterator": """
     /** The next element, valid until the next call; nullptr at the end of the pass. */
@@ -87,6 +102,16 @@ MEMBERS = {
     "model_builder": """
     /** Makes the model, and ends the builder. */
     returned<model> finish(view<rf_symbol> outputs);
+""",
+    "pretrained": """
+    /** The model, which belongs to this object: rf_pretrained_model(). */
+    ringfire::model model() const;
+""",
+    "tokenizer": """
+    /** The tokens of a text. */
+    returned<array> encode(const std::string &text) const { return encode(text, text.size()); }
+    /** The text of tokens: rf_tokenizer_decode(). */
+    returned<std::string> decode(view<int32_t> tokens) const;
 """,
     "text_stream": """
     /** Adds a token, and gives the text that is certain then: rf_text_stream_add(). */
@@ -115,7 +140,8 @@ TAKES_OVER = {"rf_layer_bidirectional", "rf_layer_time_distributed", "rf_model_b
               "rf_model_builder_call_many", "rf_model_builder_apply"}
 # Written by hand in ringfire.hpp, with more checks than the declaration allows.
 BY_HAND = {"rf_model_create_sequential", "rf_model_add_layer", "rf_model_fit", "rf_model_predict",
-           "rf_model_generate", "rf_text_stream_add", "rf_text_stream_finish",
+           "rf_model_generate", "rf_pretrained_model", "rf_tokenizer_decode",
+           "rf_text_stream_add", "rf_text_stream_finish",
            "rf_chat_template_apply",
            "rf_model_builder_finish", "rf_variable_read", "rf_variable_assign", "rf_strategy_run",
            "rf_strategy_reduce", "rf_iterator_next", "rf_gradients", "rf_transpose",

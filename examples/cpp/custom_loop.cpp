@@ -3,92 +3,71 @@
  * Custom training loop under a mirrored strategy, in C++: the program of custom_loop.c, with its options, output and
  * checkpoints.
  */
-#include <ringfire/ringfire.hpp>
-
-extern "C" {
-#include "../common/common.h"
-}
+#include "program.hpp"
 
 namespace rf = ringfire;
 
-static rf::dataset batched(rf::dataset data, uint32_t batch_size, const example_options *shuffled)
+static rf::dataset batched(const rf::dataset &data, uint32_t batch_size)
 {
-    if (shuffled) data = data.shuffle(static_cast<uint64_t>(data.cardinality()), shuffled->seed);
     return data.batch(batch_size).prefetch(2);
 }
 
 /* The objects that are trained and measured. The strategy is borrowed. */
 struct trainer {
-    explicit trainer(rf_strategy *on, double learning_rate)
-        : strategy(on), model(rf::model::sequential(strategy, layers(), rf::shape(28, 28, 1))),
-          optimizer(rf::optimizer::create(strategy,
-                                          rf::optimizer_params().kind(RF_OPTIMIZER_ADAM).learning_rate(learning_rate))),
-          train_loss(rf::metric::create(strategy, rf::metric_params().kind(RF_METRIC_MEAN).name("train_loss"))),
-          train_accuracy(rf::metric::create(
-              strategy, rf::metric_params().kind(RF_METRIC_SPARSE_CATEGORICAL_ACCURACY).name("train_accuracy"))),
-          test_loss(rf::metric::create(strategy, rf::metric_params().kind(RF_METRIC_MEAN).name("test_loss"))),
-          test_accuracy(rf::metric::create(
-              strategy, rf::metric_params().kind(RF_METRIC_SPARSE_CATEGORICAL_ACCURACY).name("test_accuracy")))
-    {
-        test_step = rf::function::create(
-            strategy,
-            [this](const rf::inputs &in) {
-                const rf::tensor predictions = model(in[0]);
-                test_loss.update(loss_call(loss, in[1], predictions));
-                test_accuracy.update(in[1], predictions);
-            },
-            rf::function_params().name("test_step"));
-    }
-    ~trainer() { strategy.release(); }
+    trainer(rf_strategy *on, double rate) : strategy(rf::borrow<rf::strategy>(on)), learning_rate(rate) {}
 
     static std::array<rf::layer, 7> layers()
     {
-        const auto convolution = [](int32_t filters) {
-            return rf::layer::conv2d(
-                rf::conv2d_layer_params().filters(filters).kernel_size(3).activation(RF_ACTIVATION_RELU));
-        };
-        return { convolution(32),
+        return { rf::layer::conv2d(32, 3, RF_ACTIVATION_RELU),
                  rf::layer::max_pool2d(),
-                 convolution(64),
+                 rf::layer::conv2d(64, 3, RF_ACTIVATION_RELU),
                  rf::layer::max_pool2d(),
                  rf::layer::flatten(),
-                 rf::layer::dense(rf::dense_params().units(64).activation(RF_ACTIVATION_RELU)),
-                 rf::layer::dense(rf::dense_params().units(10)) };
+                 rf::layer::dense(64, RF_ACTIVATION_RELU),
+                 rf::layer::dense(10) };
     }
+    rf::metric metric(rf_metric_kind kind, const char *name) const { return rf::metric::create(strategy, kind, name); }
 
     /* Loss and accuracy over the test set; none where a stop was agreed meanwhile. */
-    std::optional<std::pair<double, double>> test(const rf::dataset &data)
+    std::optional<std::pair<double, double>> test(const rf::dataset &data) const
     {
         for (const rf_element &batch : data.pass()) {
             strategy.run(test_step, batch);
             if (strategy.stop_agreed()) return std::nullopt;
         }
-        const std::pair<double, double> measured(test_loss.result(), test_accuracy.result());
-        test_loss.reset();
-        test_accuracy.reset();
-        return measured;
+        return std::pair(test_loss.take(), test_accuracy.take());
     }
 
     rf::strategy strategy;
-    const rf_loss loss = rf::loss().from_logits(true).reduction(RF_REDUCTION_NONE);
-    rf::model model;
-    rf::optimizer optimizer;
-    rf::metric train_loss, train_accuracy, test_loss, test_accuracy;
-    rf::function test_step;
+    double learning_rate;
+    rf_loss loss = rf::loss().from_logits(true).reduction(RF_REDUCTION_NONE);
+    rf::model model = rf::model::sequential(strategy, layers(), rf::shape(28, 28, 1));
+    rf::optimizer optimizer = rf::optimizer::create(strategy, RF_OPTIMIZER_ADAM, learning_rate);
+    rf::metric train_loss = metric(RF_METRIC_MEAN, "train_loss"), test_loss = metric(RF_METRIC_MEAN, "test_loss");
+    rf::metric train_accuracy = metric(RF_METRIC_SPARSE_CATEGORICAL_ACCURACY, "train_accuracy");
+    rf::metric test_accuracy = metric(RF_METRIC_SPARSE_CATEGORICAL_ACCURACY, "test_accuracy");
+    rf::function test_step = rf::function::create(
+        strategy,
+        [this](const rf::inputs &in) {
+            const rf::tensor predictions = model(in[0]);
+            test_loss.update(loss_call(loss, in[1], predictions));
+            test_accuracy.update(in[1], predictions);
+        },
+        rf::function_params().name("test_step"));
 };
 
 /* One pass over the training set, or what is left of it after a restart. Returns images per second. */
-static double train_epoch(trainer &t, const rf::function &step, const rf::dataset &data, rf::iterator &position,
+static double train_epoch(const trainer &t, const rf::function &step, const rf::dataset &data, rf::iterator &position,
                           uint64_t epoch)
 {
     if (!position) position = rf::iterator::create(data, epoch);
-    const std::string label = "Epoch " + std::to_string(epoch + 1);
     progress bar;
-    progress_begin(&bar, label.c_str(), data.cardinality() * data.batch_size(), t.strategy.is_chief());
+    progress_begin(&bar, ("Epoch " + std::to_string(epoch + 1)).c_str(), data.cardinality() * data.batch_size(),
+                   t.strategy.is_chief());
     int64_t seen = 0;
     while (const rf_element *batch = position.next()) {
         const double loss = t.strategy.reduce(RF_REDUCE_SUM, t.strategy.run(step, *batch)[0]);
-        if (example_check_loss(loss, epoch + 1, t.optimizer.iterations()) < 0) throw std::range_error("loss");
+        check(example_check_loss(loss, epoch + 1, t.optimizer.iterations()));
         seen += rf_element_global_rows(batch);
         if (t.strategy.stop_agreed()) break;
         char status[64] = "";
@@ -102,19 +81,19 @@ static double train_epoch(trainer &t, const rf::function &step, const rf::datase
 
 static int train(const example_options &options, rf_strategy *strategy)
 {
-    rf_dataset *loaded[2];
-    if (example_load_images(&options, &loaded[0], &loaded[1]) < 0) return -1;
-    trainer t(strategy, options.learning_rate);
+    const trainer t(strategy, options.learning_rate);
+    rf::dataset images, test_images;
+    check(example_load_images(&options, images.out(), test_images.out()));
     const uint32_t global_batch = options.batch_size * t.strategy.num_replicas_in_sync();
-    rf::dataset train_data = batched(rf::dataset(loaded[0]), global_batch, &options);
-    const rf::dataset test_data = t.strategy.distribute_dataset(batched(rf::dataset(loaded[1]), global_batch, nullptr));
+    const rf::dataset batches =
+        batched(images.shuffle(static_cast<uint64_t>(images.cardinality()), options.seed), global_batch);
+    const rf::dataset test_data = t.strategy.distribute_dataset(batched(test_images, global_batch));
     /* Where the training set lies on the devices, batches are numbers of its rows. */
-    const auto kept =
-        rf::device_data::create(strategy, train_data, rf::device_data_params().policy(options.device_cache));
-    train_data = t.strategy.distribute_dataset(kept ? kept.rows() : train_data.get());
+    const auto kept = rf::device_data::create(strategy, batches, rf::device_data_params().policy(options.device_cache));
+    const rf::dataset train_data = t.strategy.distribute_dataset(kept ? kept.rows() : batches.get());
 
     const auto train_step = rf::function::create(
-        t.strategy,
+        strategy,
         [&](const rf::inputs &in) {
             const std::vector<rf::tensor> batch = kept ? kept.take(in[0]) : std::vector{ in[0], in[1] };
             const rf::tensor predictions = t.model(batch[0], RF_TRAINING);
@@ -142,35 +121,20 @@ static int train(const example_options &options, rf_strategy *strategy)
         checkpoint.add_metric("train_accuracy", t.train_accuracy);
         checkpoint.add_iterator("train_iterator", position, train_data);
         checkpoint.add_counter("epoch", epoch);
-        rf::checkpoint_manager_params params;
-        params.directory(options.checkpoint_dir)
-            .save(rf::save_params().async(true).sharded(options.sharded_checkpoints));
-        manager = rf::checkpoint_manager::create(checkpoint, params);
-        if (manager.restore() && epoch < options.epochs)
+        if (check(example_open_manager(&options, checkpoint, manager.out())) > 0 && epoch < options.epochs)
             example_print("Continuing in epoch %u\n", static_cast<unsigned>(epoch) + 1);
     }
-    const auto save = [&] {
-        if (manager) manager.save(t.optimizer.iterations());
-    };
-    const auto stop = [&] {
-        example_print("Stopped on request in epoch %u\n", static_cast<unsigned>(epoch) + 1);
-        save();
-        if (checkpoint) checkpoint.wait();
-        return checkpoint ? STOPPED : 0;
-    };
-
     std::optional<std::pair<double, double>> tested;
     while (epoch < options.epochs) {
         const double rate = train_epoch(t, train_step, train_data, position, epoch);
-        if (t.strategy.stop_agreed() || !(tested = t.test(test_data))) return stop();
+        if (t.strategy.stop_agreed() || !(tested = t.test(test_data)))
+            return example_stop(checkpoint, manager, t.optimizer, epoch);
         position.reset();
         epoch++;
         example_print("Epoch %u, Loss: %.4f, Accuracy: %.2f, Test Loss: %.4f, Test Accuracy: %.2f  (%.0f images/s)\n",
-                      static_cast<unsigned>(epoch), t.train_loss.result(), 100 * t.train_accuracy.result(),
-                      tested->first, 100 * tested->second, rate);
-        t.train_loss.reset();
-        t.train_accuracy.reset();
-        if (epoch % 2 == 0 || epoch == options.epochs) save();
+                      static_cast<unsigned>(epoch), t.train_loss.take(), 100 * t.train_accuracy.take(), tested->first,
+                      100 * tested->second, rate);
+        if (epoch % 2 == 0 || epoch == options.epochs) check(example_save(manager, t.optimizer));
     }
     if (!tested && !(tested = t.test(test_data))) return example_stopped();
     example_print("Test accuracy: %.2f %%\n", 100 * tested->second);
@@ -181,16 +145,14 @@ static int train(const example_options &options, rf_strategy *strategy)
 /* A new model on one device gets what the latest checkpoint has of it, whatever strategy saved it. */
 static void restore_without_strategy(const example_options &options)
 {
-    rf_dataset *loaded[2];
-    const std::string latest = rf::checkpoint_latest(options.checkpoint_dir, nullptr);
-    rf::strategy strategy = rf::strategy::one_device();
-    trainer t(strategy.get(), options.learning_rate);
+    const rf::strategy strategy = rf::strategy::one_device();
+    const trainer t(strategy, options.learning_rate);
     const auto checkpoint = rf::checkpoint::create(strategy);
     checkpoint.add_model("model", t.model);
-    checkpoint.restore(latest, rf::restore_params().partial(true));
-    if (example_load_images(&options, &loaded[0], &loaded[1]) < 0) return;
-    rf::dataset(loaded[0]).reset();
-    const auto tested = t.test(batched(rf::dataset(loaded[1]), options.batch_size, nullptr));
+    checkpoint.restore(rf::checkpoint_latest(options.checkpoint_dir, nullptr), rf::restore_params().partial(true));
+    rf::dataset images, test_images;
+    check(example_load_images(&options, images.out(), test_images.out()));
+    const auto tested = t.test(batched(test_images, options.batch_size));
     example_print("Accuracy after restoring the saved model without strategy: %.2f\n", 100 * tested->second);
 }
 
@@ -201,20 +163,8 @@ int main(int argc, char **argv)
     example_parse(argc, argv,
                   "Trains a CNN on Fashion-MNIST with a custom training loop on all Vulkan devices at once.",
                   "dDebsrncPBk", &options);
-    rf_strategy *strategy = nullptr;
-    int status = -1;
-    try {
-        status = example_create_strategy(&options, &strategy);
-        if (status == 0) status = train(options, strategy);
-        const bool chief = rf_strategy_is_chief(strategy);
-        example_destroy_strategy(&strategy);
-        if (status == 0 && options.checkpoint_dir && chief) restore_without_strategy(options);
-    } catch (const std::range_error &) { /* which has been told */
-        status = -1;
-    } catch (const rf::error &) {
-        example_report_failure();
-        status = -1;
-    }
-    example_destroy_strategy(&strategy);
-    return example_exit_status(status);
+    const auto work = [&](rf_strategy *strategy) { return train(options, strategy); };
+    return run_program(options, work, [&](bool chief) {
+        if (options.checkpoint_dir && chief) restore_without_strategy(options);
+    });
 }

@@ -3,13 +3,12 @@
  * A small GPT learns to write text and writes some, in C++: the program of gpt/, with its model, variables and output,
  * on one job's devices (parameter servers are left to gpt/).
  */
-#include <ringfire/ringfire.hpp>
+#include "program.hpp"
 
 #include <algorithm>
 #include <cmath>
 
 extern "C" {
-#include "../common/common.h"
 #include "../common/text.h"
 }
 
@@ -218,10 +217,9 @@ struct reporter {
 
 static rf::dataset windows(const text &corpus, uint64_t begin, uint64_t end, uint32_t length, uint64_t step)
 {
-    rf_dataset *made = nullptr;
-    if (text_windows(&corpus, begin, end, length, static_cast<uint32_t>(step), &made) < 0)
-        throw std::range_error("text");
-    return rf::dataset(made);
+    rf::dataset made;
+    check(text_windows(&corpus, begin, end, length, static_cast<uint32_t>(step), made.out()));
+    return made;
 }
 
 static void train(const example_options &options, const settings &s, const text &corpus, const rf::strategy &strategy,
@@ -292,7 +290,7 @@ static void write(const example_options &options, const settings &s, const text 
     for (std::size_t i = 0; i < block; i++) places[i] = static_cast<int32_t>(i);
     int32_t *prompt;
     uint64_t length;
-    if (text_encode(&corpus, s.prompt.c_str(), &prompt, &length) < 0) throw std::range_error("prompt");
+    check(text_encode(&corpus, s.prompt.c_str(), &prompt, &length));
     tokens.assign(prompt, prompt + length);
     std::free(prompt);
     if (tokens.empty()) tokens.push_back(0);
@@ -329,13 +327,8 @@ static void write(const example_options &options, const settings &s, const text 
 
 /* ---- program ---- */
 
-static int run(const example_options &options, settings &s, text &corpus, rf::strategy &strategy)
+static int run(const example_options &options, const settings &s, const text &corpus, const rf::strategy &strategy)
 {
-    if (text_load(s.texts.data(), static_cast<uint32_t>(s.texts.size()), s.byte_pairs, s.max_tokens, &corpus) < 0)
-        return -1;
-    s.model.vocabulary = corpus.vocabulary;
-    const int created = example_create_strategy(&options, strategy.out());
-    if (created != 0) return created;
     gpt g(strategy, s.model);
     example_print("%llu bytes of text, %u different tokens; %u layers, %u heads, %u wide, %u tokens\n",
                   static_cast<unsigned long long>(corpus.num_bytes), corpus.vocabulary, s.model.layers, s.model.heads,
@@ -358,16 +351,11 @@ int main(int argc, char **argv)
     if (!options.batch_size) options.batch_size = s.full ? 64 : 12;
     if (s.texts.empty()) s.texts = { EXAMPLE_TEXTS };
     text corpus = {};
-    rf::strategy strategy;
-    int status = -1;
-    try {
-        status = run(options, s, corpus, strategy);
-    } catch (const rf::error &) {
-        example_report_failure();
-    } catch (const std::range_error &) { /* which has been told */
-    }
+    if (text_load(s.texts.data(), static_cast<uint32_t>(s.texts.size()), s.byte_pairs, s.max_tokens, &corpus) < 0)
+        return example_exit_status(-1);
+    s.model.vocabulary = corpus.vocabulary;
+    const int status = run_program(
+        options, [&](rf_strategy *strategy) { return run(options, s, corpus, rf::borrow<rf::strategy>(strategy)); });
     text_free(&corpus);
-    rf_strategy *ended = strategy.release();
-    example_destroy_strategy(&ended);
-    return example_exit_status(status);
+    return status;
 }

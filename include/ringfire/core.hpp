@@ -277,6 +277,14 @@ template <class T, void (*destroy)(T **)> class handle
     detail::callables kept_;
 };
 
+/** A handle of an object that something else owns, and that lives at least as long. */
+template <class H, class T> H borrow(T *object)
+{
+    H named(object);
+    (void)named.give();
+    return named;
+}
+
 /** A dataset as an argument, with the functions of the program that it calls. */
 class dataset_argument
 {

@@ -147,13 +147,18 @@ typedef struct rf_weight_note {
     const char *detail; /**< of MISMATCHED the types and shapes; else NULL */
     uint64_t reserved[4]; /**< zero until a later version has more to say */
 } rf_weight_note;
-/** A report of rf_model_load_weights_with(). The caller frees it with rf_weight_report_free(). */
+/**
+ * A report of rf_model_load_weights_with(), which the caller frees with rf_weight_report_free(), or
+ * of rf_pretrained_weight_report().
+ */
 typedef struct rf_weight_report {
     rf_weight_note *notes; /**< all variables of the model, then all tensors that are left over */
     uint32_t count;
-    uint32_t counts[4];   /**< notes of each ::rf_weight_outcome */
-    char *text;           /**< holds the names */
-    uint64_t reserved[4]; /**< zero until a later version has more to say */
+    uint32_t counts[4]; /**< notes of each ::rf_weight_outcome */
+    char *text;         /**< holds the names */
+    /** For people: a line for each note that is not RF_WEIGHT_LOADED; "" where there is none */
+    char *summary;
+    uint64_t reserved[3]; /**< zero until a later version has more to say */
 } rf_weight_report;
 /** Frees a report and zeroes it. NULL does nothing. */
 RF_API void rf_weight_report_free(rf_weight_report *report);
@@ -207,7 +212,7 @@ typedef struct rf_import_onnx_params {
     uint64_t reserved[8]; /**< zero: room for later fields */
 } rf_import_onnx_params;
 /**
- * Makes a functional model of an ONNX file (opsets 9 to 21): its initializers are variables, which
+ * Makes a functional model of an ONNX file (opsets 6 to 21): its initializers are variables, which
  * are trained, frozen, saved and exported as those of any model. Collective; blocking. The chief of
  * a job reads.
  *

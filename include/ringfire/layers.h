@@ -92,6 +92,9 @@ typedef struct rf_batch_norm_params {
     const char *name;
     /** Mean and variance are those of so many consecutive examples of the batch. 0: see below */
     uint32_t virtual_batch_size;
+    /** The moving variance takes a batch's variance times n / (n - 1), n being the examples times
+     * the positions of a channel, as in PyTorch; not with `virtual_batch_size` */
+    bool unbiased_variance;
     uint64_t reserved[7]; /**< zero: room for later fields */
 } rf_batch_norm_params;
 /**
@@ -429,9 +432,11 @@ RF_API RF_MUST_USE rf_result rf_layer_select_step(int32_t step, rf_layer **out);
 /** How rf_rotary_params changes the angles of rotary positions. */
 typedef enum rf_rotary_scaling {
     RF_ROTARY_UNSCALED,
-    RF_ROTARY_LINEAR,  /**< all angles divided by `factor` (Chen et al. 2023) */
-    RF_ROTARY_DYNAMIC, /**< a larger base for sequences over `original_length` ("dynamic NTK") */
-    RF_ROTARY_LLAMA3,  /**< slow angles divided by `factor`, fast ones kept, as Llama 3.1 */
+    RF_ROTARY_LINEAR, /**< all angles divided by `factor` (Chen et al. 2023) */
+    /** A larger base for rows over `original_length` ("dynamic NTK"). In rf_model_generate() rows
+     * are as long as the longest prompt and its new tokens. */
+    RF_ROTARY_DYNAMIC,
+    RF_ROTARY_LLAMA3, /**< slow angles divided by `factor`, fast ones kept, as Llama 3.1 */
 } rf_rotary_scaling;
 /** Options of rotary positions. */
 typedef struct rf_rotary_params {

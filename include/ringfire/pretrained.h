@@ -15,6 +15,7 @@
 #include <ringfire/common.h>
 #include <ringfire/dataset.h>
 #include <ringfire/gguf.h>
+#include <ringfire/interchange.h>
 #include <ringfire/model.h>
 #include <ringfire/strategy.h>
 #include <ringfire/train.h>
@@ -195,6 +196,14 @@ RF_API RF_MUST_USE rf_result rf_pretrained_image_scale(const rf_pretrained *pret
  * rf_pretrained_params::num_classes. Borrowed; NULL when there is none of this number.
  */
 RF_API const char *rf_pretrained_new_variable(const rf_pretrained *pretrained, uint32_t index);
+/**
+ * Says what became of the variables of the model and of the tensors of the files, the same on all
+ * workers. Variables that begin anew are RF_WEIGHT_MISSING, or RF_WEIGHT_MISMATCHED where the files
+ * have a head of another size. Tensors that no variable got are RF_WEIGHT_LEFT_OVER: those of a
+ * head that the model lacks, constants of old files, and second copies of a table.
+ * @return borrowed as long as `pretrained` lives; NULL for NULL
+ */
+RF_API const rf_weight_report *rf_pretrained_weight_report(const rf_pretrained *pretrained);
 /** The model, owned by what was opened. NULL for NULL. */
 RF_API rf_model *rf_pretrained_model(const rf_pretrained *pretrained);
 /**

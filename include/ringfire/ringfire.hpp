@@ -399,6 +399,51 @@ inline returned<std::vector<array>> model::generate(const rf_generate_params &pa
     return detail::done(r, std::move(texts));
 }
 
+inline ringfire::model pretrained::model() const
+{
+    return borrow<ringfire::model>(rf_pretrained_model(get()));
+}
+
+inline returned<layer> layer::dense(int32_t units, rf_activation activation)
+{
+    return dense(dense_params().units(units).activation(activation));
+}
+
+inline returned<layer> layer::conv2d(int32_t filters, int32_t kernel_size, rf_activation activation)
+{
+    return conv2d(
+        conv2d_layer_params().filters(filters).kernel_size(kernel_size).activation(activation));
+}
+
+inline returned<optimizer> optimizer::create(rf_strategy *strategy, rf_optimizer_kind kind,
+                                             double learning_rate)
+{
+    return create(strategy, optimizer_params().kind(kind).learning_rate(learning_rate));
+}
+
+inline returned<metric> metric::create(rf_strategy *strategy, rf_metric_kind kind, c_string name)
+{
+    return create(strategy, metric_params().kind(kind).name(name));
+}
+
+inline returned<double> metric::take() const
+{
+    double made = 0;
+    rf_result r = rf_metric_result(get(), &made);
+    if (r >= 0) r = rf_metric_reset(get());
+    return detail::done(r, std::move(made));
+}
+
+inline returned<std::string> tokenizer::decode(view<int32_t> tokens) const
+{
+    char *text = nullptr;
+    std::size_t size = 0;
+    const rf_result r = rf_tokenizer_decode(get(), tokens.data(), tokens.size(), &text, &size);
+    std::string made = text ? std::string(text, size) : std::string();
+    rf_string_free(text);
+    return detail::done(r, std::move(made));
+}
+
 inline returned<std::string> text_stream::add(int32_t token) const
 {
     const char *text = "";

@@ -72,9 +72,8 @@ struct rf_pretrained {
     rf_tensor_files files; /* of the chief alone, like the weights */
     rf_weights weights;
     rf_module_names modules;
-    char *config_text;      /* of the chief: what is to be saved instead of the file; NULL: nothing */
-    const char **new_names; /* of variables that begin anew; the model's */
-    uint32_t num_new;
+    char *config_text; /* of the chief: what is to be saved instead of the file; NULL: nothing */
+    rf_weight_report report;
 };
 
 /* ---- the architecture ---- */
@@ -245,7 +244,6 @@ static rf_result load_variable(rf_pretrained *p, const rf_model_variable *of, fl
     uint64_t step = w && !w->is_new ? rf_weight_rows(w) * w->out : 0;
     RF_TRY(rf_broadcast_bytes(strategy, "pretrained window", &step, sizeof(step)));
     if (step == 0) {
-        p->new_names[p->num_new++] = of->name;
         step = RF_WEIGHTS_WINDOW;
         w = NULL;
     }
@@ -263,8 +261,6 @@ static rf_result load_weights(rf_pretrained *p)
     float *values = RF_NEW_ARRAY(float, RF_WEIGHTS_WINDOW);
     void *raw = rf_strategy_is_chief(strategy) ? RF_NEW_ARRAY(float, RF_WEIGHTS_WINDOW) : NULL;
     rf_result r = values && (raw || !rf_strategy_is_chief(strategy)) ? RF_OK : RF_ERROR_OUT_OF_HOST_MEMORY;
-    p->new_names = RF_NEW_ARRAY(const char *, p->model->tracked.count);
-    if (!p->new_names) r = RF_ERROR_OUT_OF_HOST_MEMORY;
     r = rf_strategy_fail_in_job(strategy, r);
     for (uint32_t i = 0; r >= 0 && i < p->model->tracked.count; i++)
         r = load_variable(p, &p->model->tracked.items[i], values, raw);
@@ -393,6 +389,17 @@ static rf_result open_generation(rf_pretrained *p, rf_strategy *strategy, const 
     return r;
 }
 
+static rf_result share_report(rf_pretrained *p, rf_strategy *strategy)
+{
+    rf_weight_notes notes = { 0 };
+    rf_result r = RF_OK;
+    if (rf_strategy_is_chief(strategy)) r = rf_weights_note(&p->weights, p->model, &notes);
+    r = rf_broadcast_result(strategy, r);
+    if (r >= 0) r = rf_weight_report_share(strategy, &notes, &p->report);
+    rf_weight_notes_free(&notes);
+    return r;
+}
+
 static rf_result open_all(rf_pretrained *p, rf_strategy *strategy, const rf_pretrained_params *params,
                           rf_pretrained_config *config, char **text)
 {
@@ -415,6 +422,7 @@ static rf_result open_all(rf_pretrained *p, rf_strategy *strategy, const rf_pret
     RF_TRY(rf_broadcast_result(strategy, r));
     RF_TRY(rf_strategy_fail_in_job(strategy, r));
     RF_TRY(open_generation(p, strategy, config));
+    RF_TRY(share_report(p, strategy));
     return load_weights(p);
 }
 
@@ -517,9 +525,20 @@ rf_result rf_pretrained_image_scale(const rf_pretrained *pretrained, rf_augment_
     return RF_OK;
 }
 
+const rf_weight_report *rf_pretrained_weight_report(const rf_pretrained *pretrained)
+{
+    return pretrained ? &pretrained->report : NULL;
+}
+
 const char *rf_pretrained_new_variable(const rf_pretrained *pretrained, uint32_t index)
 {
-    return pretrained && index < pretrained->num_new ? pretrained->new_names[index] : NULL;
+    const rf_weight_report *report = rf_pretrained_weight_report(pretrained);
+    for (uint32_t i = 0; report && i < report->count; i++) {
+        const rf_weight_note *note = &report->notes[i];
+        const bool is_new = note->outcome == RF_WEIGHT_MISSING || note->outcome == RF_WEIGHT_MISMATCHED;
+        if (is_new && index-- == 0) return note->variable;
+    }
+    return NULL;
 }
 
 rf_model *rf_pretrained_model(const rf_pretrained *pretrained)
@@ -553,7 +572,7 @@ void rf_pretrained_destroy(rf_pretrained **pretrained)
     rf_gguf_import_destroy(&p->gguf);
     rf_free(p->config_path);
     rf_free(p->config_text);
-    rf_free(p->new_names);
+    rf_weight_report_free(&p->report);
     rf_free(p->path);
     rf_free(p);
 }

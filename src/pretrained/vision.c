@@ -41,6 +41,7 @@ rf_symbol rf_vision_add_unit(const rf_blocks *b, rf_symbol x, const rf_vision_un
     const rf_batch_norm_params params = { .momentum = unit->momentum,
                                           .epsilon = unit->epsilon,
                                           .synchronized = b->config->synchronized_batch_norm,
+                                          .unbiased_variance = true, /* as where the files come from */
                                           .name = unit->norm };
     x = add_conv(b, x, unit);
     const rf_result made = rf_layer_batch_norm(&params, &norm);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "pretrained/weights.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -317,6 +318,7 @@ static void mark_new_heads(rf_weights *weights)
         rf_name_numbers numbers;
         if (!w->variable || !find_new_head(weights, w->name, &numbers)) continue;
         const rf_shape shape = rf_variable_shape(w->variable);
+        w->before = w->tensor->is.shape;
         w->is_new = was_added(weights->files, w->tensor->is.name) || !find_matrix(w, shape);
         if (w->is_new)
             weights->files->entries[w->tensor - weights->files->entries].is.shape = shape_in_file(w->row, shape);
@@ -388,6 +390,32 @@ rf_result rf_weights_bind(rf_weights *weights, rf_model *model)
         (void)find_matrix(w, shape);
     }
     return place_parts(weights);
+}
+
+/* ---- what has become of them ---- */
+
+static rf_result note_variable(const rf_weights *weights, const rf_model_variable *of, rf_weight_notes *notes)
+{
+    char a[96], b[96], detail[256] = "";
+    const rf_weight *w = rf_weights_source(weights, of->name);
+    if (!w || (w->is_new && was_added(weights->files, w->tensor->is.name)))
+        return rf_weight_note_add(notes, RF_WEIGHT_MISSING, of->name, "", "");
+    if (!w->is_new) return rf_weight_note_add(notes, RF_WEIGHT_LOADED, of->name, w->tensor->is.name, "");
+    snprintf(detail, sizeof(detail), "%s %s, not %s%s", rf_dtype_name(w->tensor->is.dtype),
+             rf_shape_format(w->before, a, sizeof(a)), rf_shape_format(rf_variable_shape(of->variable), b, sizeof(b)),
+             is_transposed(w) ? " transposed" : "");
+    return rf_weight_note_add(notes, RF_WEIGHT_MISMATCHED, of->name, w->tensor->is.name, detail);
+}
+
+rf_result rf_weights_note(const rf_weights *weights, const rf_model *model, rf_weight_notes *notes)
+{
+    for (uint32_t i = 0; i < model->tracked.count; i++) RF_TRY(note_variable(weights, &model->tracked.items[i], notes));
+    for (uint32_t i = 0; i < weights->count; i++) {
+        const rf_weight *w = &weights->items[i];
+        if (w->variable && rf_weights_source(weights, w->name) == w) continue;
+        RF_TRY(rf_weight_note_add(notes, RF_WEIGHT_LEFT_OVER, w->name ? w->name : "", w->tensor->is.name, ""));
+    }
+    return RF_OK;
 }
 
 /* ---- reading ---- */

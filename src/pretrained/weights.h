@@ -8,6 +8,7 @@
 #include "persist/archive/writer.h"
 #include "pretrained/files.h"
 #include "replica/strategy.h"
+#include "train/files/weight_notes.h"
 
 /* A variable that a tensor holds, or a part of one. Tensors of one dimension are a matrix of one row. A kernel of a
  * convolution is a matrix, too: its rows are channels of places, and the columns of its tensor places of channels. */
@@ -20,6 +21,7 @@ typedef struct rf_weight {
     uint64_t places;       /* of a kernel; 1: another matrix */
     uint64_t total, first; /* outputs of the tensor; the first one of this part */
     bool is_new;           /* the variable begins anew, and the tensor is what it will be */
+    rf_shape before;       /* of a new one: the shape of its tensor in the files */
 } rf_weight;
 typedef struct rf_weights {
     rf_tensor_files *files;
@@ -45,6 +47,9 @@ const rf_weight *rf_weights_source(const rf_weights *weights, const char *name);
 rf_result rf_weights_admit(const rf_weights *weights, const char *name, rf_shape shape);
 /* The variables of a model, each of which has been admitted: all tensors must have a place in it. */
 rf_result rf_weights_bind(rf_weights *weights, rf_model *model);
+
+/* Notes of what has become of variables and tensors. */
+rf_result rf_weights_note(const rf_weights *weights, const rf_model *model, rf_weight_notes *notes);
 
 /* Elements that are moved at once. */
 enum { RF_WEIGHTS_WINDOW = 4 << 20 };

@@ -329,22 +329,22 @@ static rf_result loss_differentiate(rf_trace *t, rf_tensor loss, const rf_tensor
     for (uint32_t i = 0; i < count; i++) wanted[i] = rf_trace_value(t, targets[i], "rf_gradients: a target");
     RF_TRY(rf_trace_status(t));
     rf_graph *graph = t->signature->graph;
-    RF_TRY(rf_trace_keep_failure(t, check_passed_over(t, at, wanted, count)));
-    RF_TRY(rf_trace_keep_failure(t, rf_graph_differentiate_reached(graph, at, wanted, count, found)));
+    RF_TRY(check_passed_over(t, at, wanted, count));
+    RF_TRY(rf_graph_differentiate_reached(graph, at, wanted, count, found));
     for (uint32_t i = 0; i < count; i++) {
         reached[i] = found[i] != 0;
-        if (!reached[i]) RF_TRY(rf_trace_keep_failure(t, graph->core->fill_like(graph, 0.0f, wanted[i], &found[i])));
+        if (!reached[i]) RF_TRY(graph->core->fill_like(graph, 0.0f, wanted[i], &found[i]));
     }
     /* Each handle is a value of its own, because targets may share a gradient, and one may be computed on the way to
      * another. */
     for (uint32_t i = 0; i < count; i++) {
-        RF_TRY(rf_trace_keep_failure(t, graph->core->alias(graph, found[i], &found[i])));
+        RF_TRY(graph->core->alias(graph, found[i], &found[i]));
         grads[i] = rf_trace_wrap(t, found[i]);
         const rf_value_info *target = &graph->values.items[wanted[i]];
         rf_variable *variable = target->kind == RF_VALUE_STATE ? rf_trace_slot_variable(t, target->slot) : NULL;
         if (!variable) continue;
         if (!reached[i]) variable = NULL;
-        RF_TRY(rf_trace_keep_failure(t, RF_VEC_GROW(&t->gradients)));
+        RF_TRY(RF_VEC_GROW(&t->gradients));
         t->gradients.items[t->gradients.count++] = (rf_gradient_handle){ found[i], at, variable };
     }
     return RF_OK;
@@ -362,10 +362,10 @@ RF_API rf_result rf_gradients(rf_trace *t, rf_tensor loss, const rf_tensor *targ
     rf_value *values = RF_NEW_ARRAY(rf_value, 2 * (size_t)num_targets);
     bool *reached = RF_NEW_ARRAY(bool, num_targets);
     const rf_result r = values && reached ? loss_differentiate(t, loss, targets, num_targets, values, reached, grads)
-                                          : rf_trace_keep_failure(t, RF_ERROR_OUT_OF_HOST_MEMORY);
+                                          : RF_ERROR_OUT_OF_HOST_MEMORY;
     rf_free(values);
     rf_free(reached);
-    return r;
+    return rf_trace_keep_failure(t, r);
 }
 
 /* ---- updates ---- */

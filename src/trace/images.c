@@ -193,8 +193,11 @@ static bool resize_enlarges(const rf_resize2d_params *p, const rf_shape *x, int3
             (p->scale[i] != 0 && p->scale[i] != (float)factor[i]))
             return false;
     }
-    return p->coordinates == RF_RESIZE_HALF_PIXEL && !p->skip_outside &&
-           (p->method == RF_RESIZE_BILINEAR || (p->method == RF_RESIZE_NEAREST && p->rounding <= RF_ROUND_HALF_UP));
+    if (p->method == RF_RESIZE_NEAREST)
+        return p->coordinates == RF_RESIZE_HALF_PIXEL   ? p->rounding <= RF_ROUND_HALF_UP
+               : p->coordinates == RF_RESIZE_ASYMMETRIC ? p->rounding == RF_ROUND_DOWN
+                                                        : false;
+    return p->coordinates == RF_RESIZE_HALF_PIXEL && !p->skip_outside && p->method == RF_RESIZE_BILINEAR;
 }
 
 rf_tensor rf_resize2d(rf_trace *t, rf_tensor x, const rf_resize2d_params *params)

@@ -6,8 +6,9 @@ tests/bench/pytorch_lora.py DRIVER [--tokens 128] [--layers 12] [--rank 16]
 
 DRIVER is tests/pretrained/pretrained_driver of a build directory. One text is trained on, in f32,
 with AdamW and adapters on c_attn; weights are random. PyTorch has the better of two settings. The
-sides take turns, and each has its fastest of three runs: other work on the machine slows down
-whichever runs beside it."""
+sides take turns, and each has its fastest of five steps in three runs: other work on the machine
+slows down whichever runs beside it. On a busy machine only processor time says something: that of
+all threads, of PyTorch with one, which waits for no other."""
 import argparse
 import os
 import pathlib
@@ -25,6 +26,7 @@ import pytorch_settings  # noqa: E402
 
 WIDTH, HEADS, VOCABULARY, RUNS, WARM_UP, STEPS = 768, 12, 50257, 3, 2, 5
 SETTINGS = [pytorch_settings.Setting(2, 1), pytorch_settings.Setting(2, 2)]
+ALONE = pytorch_settings.Setting(1, 1)
 
 
 def write_model(folder, layers):
@@ -48,7 +50,7 @@ def write_batch(folder, tokens):
 
 
 def torch_step(tokens, layers, rank):
-    """Milliseconds of a step in PyTorch."""
+    """Milliseconds of a step in PyTorch: that it takes, and of the processor."""
     import torch
     import torch.nn.functional as F
 
@@ -91,14 +93,16 @@ def torch_step(tokens, layers, rank):
 
     for _ in range(WARM_UP):
         step()
-    begin = time.perf_counter()
+    times = []
     for _ in range(STEPS):
+        begin = time.perf_counter(), time.process_time()
         step()
-    return (time.perf_counter() - begin) / STEPS * 1000
+        times.append((time.perf_counter() - begin[0], time.process_time() - begin[1]))
+    return [1000 * min(column) for column in zip(*times)]
 
 
 def run(command, **environment):
-    result = subprocess.run([str(part) for part in command], check=True, capture_output=True,
+    result = subprocess.run([str(part) for part in command], check=True, stdout=subprocess.PIPE,
                             text=True, env={**os.environ, **environment})
     return [float(word) for word in result.stdout.split()]
 
@@ -107,28 +111,32 @@ def compare(options, folder):
     parameters = write_model(folder, options.layers)
     write_batch(folder, options.tokens)
     shape = [options.tokens, options.layers, options.rank]
-    ours, theirs, memory = [], [], 0
-    for _ in range(RUNS):
-        step, kilobytes = run([options.driver, "adapter-time", folder, options.rank])
-        ours.append(step)
-        memory = max(memory, kilobytes)
-        theirs += [run([sys.executable, __file__, "--torch", *shape], **setting.environment)[0]
-                   for setting in SETTINGS]
+    ours, theirs, alone = [], [], []
+    for _ in range(options.runs):
+        ours.append(run([options.driver, "adapter-time", folder, options.rank]))
+        for setting in [*SETTINGS, ALONE]:
+            times = run([sys.executable, __file__, "--torch", *shape], **setting.environment)
+            (alone if setting is ALONE else theirs).append(times)
+    step, _, processor = map(min, zip(*ours))
     print("%.1f M parameters, %d tokens, rank %d; load %.1f" % (
         parameters / 1e6, options.tokens, options.rank, os.getloadavg()[0]))
-    print("Ringfire %.0f ms, peak %.0f MB; PyTorch %.0f ms; %.2f of its speed" % (
-        min(ours), memory / 1024, min(theirs), min(theirs) / min(ours)))
+    for what, own, other in (("step", step, min(theirs)[0]),
+                             ("processor time", processor, min(t[1] for t in alone))):
+        print("%s: Ringfire %.0f ms, PyTorch %.0f ms; %.2f of its speed" %
+              (what, own, other, other / own))
+    print("peak of Ringfire: %.0f MB" % (max(t[1] for t in ours) / 1024))
 
 
 def main():
     if sys.argv[1:2] == ["--torch"]:
-        print(torch_step(*map(int, sys.argv[2:])))
+        print(*torch_step(*map(int, sys.argv[2:])))
         return
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("driver", type=pathlib.Path)
     parser.add_argument("--tokens", type=int, default=128)
     parser.add_argument("--layers", type=int, default=12)
     parser.add_argument("--rank", type=int, default=16)
+    parser.add_argument("--runs", type=int, default=RUNS)
     with tempfile.TemporaryDirectory(prefix="ringfire-lora-") as folder:
         compare(parser.parse_args(), pathlib.Path(folder))
 

@@ -42,6 +42,8 @@ def attribute(name, value):
         return out + whole(3, value) + whole(20, 2)
     if isinstance(value, str):
         return out + part(4, value) + whole(20, 3)
+    if isinstance(value, list) and isinstance(value[0], float):
+        return out + part(7, floats(*value)) + whole(20, 6)
     if isinstance(value, list):
         return out + part(8, b"".join(map(varint, value))) + whole(20, 7)
     kind, message = value
@@ -140,6 +142,17 @@ def norm_model():
     return model(13, nodes, numbers, [port("x", ["n", 5, 3])], [port("z", [])])
 
 
+def old_models():
+    """Of operation sets that had sizes and axes in attributes."""
+    enlarge = [node("Upsample", ["x"], ["u"], scales=[1.0, 1.0, 2.0, 1.0]),
+               node("CastLike", ["u", "x"], ["y"])]
+    yield "enlarged", model(8, enlarge, [], [port("x", ["n", 2, 2, 1])], [port("y", [])])
+    nodes = [node("Add", ["x", "b"], ["a"], axis=1, broadcast=1),
+             node("PRelu", ["a", "s"], ["y"])]
+    yield "broadcast", model(6, nodes, [tensor(n, (2,), 1, floats(-9.5, 0.5)) for n in "bs"],
+                             [port("x", ["n", 2, 2, 1])], [port("y", [])])
+
+
 def hostile():
     """Sizes, cycles and paths that no model has."""
     fill = [node("ConstantOfShape", ["s"], ["y"]), node("Add", ["x", "y"], ["z"])]
@@ -147,6 +160,14 @@ def hostile():
                         [port("x", [1, 2])], [port("z", [])])
     yield "cycle", model(13, [node("Add", ["x", "b"], ["a"]), node("Relu", ["a"], ["b"])], [],
                          [port("x", [1, 2])], [port("b", [])])
+    yield "itself", model(13, [node("Add", ["x", "a"], ["a"])], [], [port("x", [1, 2])],
+                          [port("a", [])])
+    body = graph([node("Identity", ["go"], ["on"])], [], [port("i", [], 7), port("go", [], 9)],
+                 [port("on", [], 9)])
+    turn = [node("Loop", ["m", "go"], ["z"], body=(6, body)), node("Add", ["x", "z"], ["y"])]
+    yield "endless", model(13, turn, [tensor("m", (), 7, wholes((1 << 63) - 1)),
+                                      tensor("go", (), 9, b"\x01")], [port("x", [1, 2])],
+                           [port("y", [])])
     yield "overflow", model(13, [node("Add", ["x", "t"], ["y"])],
                             [tensor("t", (1 << 62, 1 << 62), 1, b"")], [port("x", [1, 2])],
                             [port("y", [])])
@@ -167,5 +188,5 @@ def every():
     yield ("onnx", "branches", b"\0" + branch_model())
     yield ("onnx", "recurrent", bytes([32]) + recurrent_model() + floats(*range(8)))
     yield ("onnx", "norms", b"\0" + norm_model())
-    for name, data in hostile():
+    for name, data in (*old_models(), *hostile()):
         yield ("onnx", name, b"\0" + data)

@@ -21,7 +21,8 @@ import phases
 
 HERE = pathlib.Path(__file__).resolve().parent
 SCRIPTS = ("gpu_report.py", "phases.py", "driver.py", "verdict.py", "baseline.py",
-           "../bench/pytorch_training.py", "../bench/pytorch_networks.py")
+           "../bench/pytorch_training.py", "../bench/pytorch_networks.py",
+           "../bench/language_training.py", "../bench/pytorch_language.py", "../support/hub.py")
 FIXTURES = HERE.parent / "train/fixtures"
 LAYER = "VkLayer_khronos_validation"
 LAYERS = ("/usr/share/vulkan/explicit_layer.d", "/etc/vulkan/explicit_layer.d")

@@ -176,7 +176,8 @@ def main():
                         help="seconds for everything")
     parser.add_argument("--only", metavar="PHASE,...", type=lambda text: text.split(","),
                         help="these phases, which keep their own limits: "
-                        + ", ".join(phases.NAMES) + "; PHASE/STEP: its steps whose names begin so")
+                        + ", ".join(phases.NAMES) + "; PHASE/STEP: its steps whose names begin "
+                        "so; " + ", ".join(phases.ALONE) + ": only where named")
     parser.add_argument("--small", action="store_true",
                         help="what a software driver does in a minute")
     parser.add_argument("--programs", type=pathlib.Path, default=HERE.parent,
@@ -184,8 +185,9 @@ def main():
     parser.add_argument("--pytorch", metavar="PYTHON", help="the Python that has PyTorch")
     o = parser.parse_args()
     o.out, o.programs = o.out.resolve(), o.programs.resolve()
-    if unknown := [name for name in o.only or () if name.partition("/")[0] not in phases.NAMES]:
-        parser.error("there is no phase '%s'; there are %s" % (unknown[0], ", ".join(phases.NAMES)))
+    if unknown := [name for name in o.only or () if name.partition("/")[0] not in phases.NAMES + phases.ALONE]:
+        parser.error("there is no phase '%s'; there are %s" % (
+            unknown[0], ", ".join(phases.NAMES + phases.ALONE)))
     for name in ("tools/ringfire", "tools/ringfire-bench"):
         if not (o.programs / name).exists():
             parser.error("%s holds no %s: name a build directory, or a bundle's folder, "
@@ -197,9 +199,13 @@ def main():
     own = "LD_LIBRARY_PATH=" + os.environ.get("LD_LIBRARY_PATH", "")
     baseline = ["env", own, python, HERE / "baseline.py",
                 *(["--small"] if o.small else [])] if python else None
+    script = next(folder / "language_training.py" for folder in (HERE, HERE.parent / "bench")
+                  if (folder / "language_training.py").exists())
+    language = ["env", own, python, script, *(["--small"] if o.small else [])] if python else None
     day = Day(o.out, environment)
     deadline = day.start + o.budget
-    for phase in phases.make(o.programs, os.cpu_count() or 1, o.budget, o.small, baseline, o.only):
+    for phase in phases.make(o.programs, os.cpu_count() or 1, o.budget, o.small, baseline, o.only,
+                             language):
         day.run(phase, deadline)
     wrong = verdict.failures(day.records)
     print("%d failures; the report: %s" % (len(wrong), o.out / "report.md"))

@@ -10,6 +10,7 @@ import pathlib
 BUDGET = 585  # seconds, of which machines that are lent for ten minutes leave room for the start
 # of the phases, in order
 NAMES = ("inventory", "correct", "device", "kernels", "network", "baseline", "soak")
+ALONE = ("language", )  # phases that run where they are named, and take as long as a day
 PRODUCTS = (256, 512, 1024, 2048, 4096)  # squares that baseline.py multiplies too
 # Tests that take any device. The walk over the operations is cut into shares, one for each process.
 TESTS = (("gpu/gpu_tests", "system"), ("gpu/gpu_tests", "gpu"), ("exec/exec_tests", "exec"),
@@ -21,7 +22,8 @@ FIXTURES = ("trajectory.bin", "resnet_8.traj", "resnet_bottleneck.traj", "gpt.tr
 WALK = "ops/test_ops"
 # what the device says of itself, as tests/gpu/snapshots keeps it for tests of plans
 SNAPSHOT = "gpu/dump_snapshot"
-PROGRAMS = (WALK, SNAPSHOT, *dict.fromkeys(room for room, _ in TESTS))  # below tests/
+LANGUAGE = "bench/language_training"
+PROGRAMS = (WALK, SNAPSHOT, LANGUAGE, *dict.fromkeys(room for room, _ in TESTS))  # below tests/
 
 # All operations with a benchmark as `ringfire-bench ops --op` takes them, each a process of its
 # own: what ended before the limit is kept. First what
@@ -36,7 +38,8 @@ OPERATIONS = ("=conv2d", "conv2d_filter_grad", "conv2d_data_grad", "attention", 
               "sgd", "momentum", "rmsprop", "adagrad", "lion", "lamb", "muon_update",
               "average_update", "accumulate", "overwrite", "assign",
               "unscale", "overflow_check", "slice", "pad", "split", "random_uniform", "fill_like",
-              "block_squares", "argmax", "one_hot", "accuracy", "=matmul")
+              "block_squares", "argmax", "one_hot", "accuracy", "=matmul", "matmul_quantized",
+              "ctc_loss")
 # The others: views, and what has no case for a benchmark.
 UNMEASURED = ("reshape", "reshape_like", "regroup", "expand_dims", "squeeze", "all_replica_sum",
               "stop_gradient", "loss_scale", "update_numbers",
@@ -112,10 +115,10 @@ def chosen_part(phase, only):
                                            if any(s.name.startswith(start) for start in starts)))
 
 
-def make(programs, processes, budget=BUDGET, small=False, baseline=None, only=None):
+def make(programs, processes, budget=BUDGET, small=False, baseline=None, only=None, language=None):
     """All phases, or those that `only` names: PHASE, or PHASE/STEP for steps whose names begin so.
-    `small`: what fits a minute on a software driver; `baseline`: the command that measures PyTorch,
-    or None where there is none."""
+    `small`: what fits a minute on a software driver; `baseline`, `language`: the commands that
+    measure PyTorch, and train language models beside it; None where there is no PyTorch."""
     scale = min(1.0, budget / BUDGET)
 
     def limit(seconds):
@@ -157,6 +160,10 @@ def make(programs, processes, budget=BUDGET, small=False, baseline=None, only=No
         command = (*baseline, "--budget", "%.0f" % (0.8 * seconds))
         phases.append(
             Phase("baseline", seconds, (Step("pytorch", command, 0.95 * seconds, json=True), )))
+    if language and only and any(name.partition("/")[0] in ALONE for name in only):
+        seconds = limit(BUDGET)
+        command = (*language, programs / "tests" / LANGUAGE, "--budget", "%.0f" % (0.95 * seconds))
+        phases.append(Phase("language", seconds, (Step("training", command, seconds),)))
     if not small:
         phases.append(Phase("soak", limit(60),
                             (bench(programs, "model", "--seconds", "%.0f" % limit(40),

@@ -87,6 +87,17 @@ class Phases(unittest.TestCase):
         self.assertGreater(alone.seconds, 4 * dict((p.name, p.seconds) for p in whole)["baseline"])
         self.assertEqual(alone.steps[0].command, ("python3", "--budget", "320"))
 
+    def test_language_models_are_trained_where_they_are_named(self):
+        def made(only):
+            return phases.make(pathlib.Path("p"), 2, only=only, language=("python3", "script"))
+
+        self.assertNotIn("language", [p.name for p in made(None)])
+        (phase,) = made(["language"])
+        self.assertLessEqual(phase.seconds, phases.BUDGET)
+        command = [str(part) for part in phase.steps[0].command]
+        self.assertEqual(command[:3], ["python3", "script", "p/tests/" + phases.LANGUAGE])
+        self.assertLess(float(command[-1]), phase.seconds)
+
     def test_only_some(self):
         made = phases.make(pathlib.Path("p"), 2, only=["soak", "inventory"])
         self.assertEqual([p.name for p in made], ["inventory", "soak"])

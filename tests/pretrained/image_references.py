@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """The architectures of images, as references.py has those of texts. In training, batch["training"],
 batch normalization takes the batch's mean and variance; batch["moved"] gets the averages that
-follow, of which the variance is the biased one."""
+follow."""
 import math
 
 import torch
 import torch.nn.functional as F
 
-from activations import ACTIVATIONS
+from activations import ACTIVATIONS, KINKS
 
 
 def image_of(batch):
@@ -27,10 +27,10 @@ def norm_shapes(name, width):
 def batch_norm(v, batch, x, name, momentum=0.1, epsilon=1e-5):
     mean, variance = v[name + ".running_mean"], v[name + ".running_var"]
     if batch.get("training"):
-        now = x.mean((0, 2, 3)), x.var((0, 2, 3), unbiased=False)
-        for part, old, new in zip(("mean", "var"), (mean, variance), now):
-            batch["moved"][name + ".running_" + part] = (1 - momentum) * old + momentum * new
-        mean, variance = now
+        state = mean.clone(), variance.clone()  # which PyTorch's own function moves
+        F.batch_norm(x.detach(), *state, training=True, momentum=momentum)
+        batch["moved"].update(zip((name + ".running_mean", name + ".running_var"), state))
+        mean, variance = x.mean((0, 2, 3)), x.var((0, 2, 3), unbiased=False)
     scale = v[name + ".weight"] / (variance + epsilon).sqrt()
     return (x - mean[:, None, None]) * scale[:, None, None] + v[name + ".bias"][:, None, None]
 
@@ -219,7 +219,7 @@ SMALL = [(16, 3, 16, 16, 1, "relu", 2), (16, 3, 72, 24, 0, "relu", 2),
          (40, 5, 240, 40, 1, "hs", 1), (40, 5, 120, 48, 1, "hs", 1), (48, 5, 144, 48, 1, "hs", 1),
          (48, 5, 288, "96", 1, "hs", 2), ("96", 5, "576", "96", 1, "hs", 1),
          ("96", 5, "576", "96", 1, "hs", 1), "1024"]
-MOBILE = {"relu": torch.relu, "hs": F.hardswish, None: lambda x: x}
+MOBILE = {"relu": KINKS["relu"], "hs": KINKS["hardswish"], None: lambda x: x}
 
 
 def divisible(x):
@@ -291,15 +291,15 @@ def mobilenet(v, c, batch):
         y = x
         for name, _, _, *rest in parts:
             if not rest:
-                squeezed = torch.relu(conv(y.mean((2, 3), keepdim=True), name + ".fc1"))
-                y = y * F.hardsigmoid(conv(squeezed, name + ".fc2"))
+                squeezed = KINKS["relu"](conv(y.mean((2, 3), keepdim=True), name + ".fc1"))
+                y = y * KINKS["hardsigmoid"](conv(squeezed, name + ".fc2"))
                 continue
             size, stride, dilation, groups, activation = rest
             y = F.conv2d(y, v[name + ".0.weight"], stride=stride, dilation=dilation, groups=groups,
                          padding=size // 2 * dilation)
             y = MOBILE[activation](batch_norm(v, batch, y, name + ".1", 0.01, 1e-3))
         x = x + y if adds else y
-    x = F.hardswish(product(x.mean((2, 3)), "classifier.0"))
+    x = KINKS["hardswish"](product(x.mean((2, 3)), "classifier.0"))
     return {"logits": product(x, "classifier.3")}
 
 

@@ -60,7 +60,10 @@ static void configurations(rf_strategy *strategy)
                           &p));
     rf_pretrained_destroy(&p);
     write_config(&d, "");
+    add_tensor(&d, "h.0.attn.bias", RF_SHAPE(1, 1, 8, 8)); /* the mask of old files */
+    write_weights(&d);
     OK(rf_pretrained_open(strategy, d.path, &(rf_pretrained_params){ .packed = true }, &p));
+    assert_string_equal(rf_pretrained_weight_report(p)->summary, "tensor 'h.0.attn.bias' is not used\n");
     assert_int_equal(rf_model_num_inputs(rf_pretrained_model(p)), 2);
     assert_string_equal(rf_model_input_name(rf_pretrained_model(p), 1), "position_ids");
     rf_pretrained_destroy(&p);

@@ -179,7 +179,7 @@ static void read_layer(const rf_pretrained *p, const char *layer, const char *va
 }
 
 /* Opens the directory for three classes, writes another one, and opens that as it is. */
-static void give_new_head(rf_strategy *strategy, hub_directory *d)
+static void give_new_head(rf_strategy *strategy, hub_directory *d, const char *summary)
 {
     static const char *const names[] = { "cat", "dog", "owl" };
     const rf_pretrained_params params = {
@@ -191,6 +191,7 @@ static void give_new_head(rf_strategy *strategy, hub_directory *d)
     assert_string_equal(rf_pretrained_new_variable(p, 0), "head/kernel");
     assert_string_equal(rf_pretrained_new_variable(p, 1), "head/bias");
     assert_null(rf_pretrained_new_variable(p, 2));
+    assert_string_equal(rf_pretrained_weight_report(p)->summary, summary);
     read_layer(p, "head", "kernel", kernel);
     read_layer(p, "head", "bias", bias);
     read_layer(p, "body", "kernel", body);
@@ -200,6 +201,8 @@ static void give_new_head(rf_strategy *strategy, hub_directory *d)
     OK(rf_pretrained_open(strategy, in(d, "new"),
                           &(rf_pretrained_params){ .architectures = &headed, .num_architectures = 1 }, &p));
     assert_null(rf_pretrained_new_variable(p, 0));
+    assert_string_equal(rf_pretrained_weight_report(p)->summary, "");
+    assert_int_equal(rf_pretrained_weight_report(p)->counts[RF_WEIGHT_LOADED], 3);
     assert_int_equal(rf_model_output_shape(rf_pretrained_model(p), 0).dim[0], 3);
     read_layer(p, "head", "kernel", again);
     assert_memory_equal(kernel, again, sizeof(kernel));
@@ -222,7 +225,9 @@ static void heads(rf_strategy *strategy)
     scratch_write(
         in(&d, "config.json"),
         "{\"model_type\":\"headed\",\"id2label\":{\"0\":\"a\",\"1\":\"b\",\"2\":\"c\",\"3\":\"d\",\"4\":\"e\"}}");
-    give_new_head(strategy, &d);
+    give_new_head(strategy, &d,
+                  "'head/kernel': tensor 'head.weight' is f32 [5,4], not [4,3] transposed\n"
+                  "'head/bias': tensor 'head.bias' is f32 [5], not [3]\n");
     FILE *file = fopen(in(&d, "new/config.json"), "r");
     assert_non_null(file);
     text[fread(text, 1, sizeof(text) - 1, file)] = '\0';
@@ -238,7 +243,7 @@ static void heads(rf_strategy *strategy)
     add_tensor(&d, "none", RF_SHAPE(1));
     OK(rf_safetensors_write(in(&d, "a.safetensors"), d.arrays, 1));
     write_index(&d, "{\"body.weight\":\"a.safetensors\"}");
-    give_new_head(strategy, &d);
+    give_new_head(strategy, &d, "'head/kernel': there is no tensor\n'head/bias': there is no tensor\n");
     OK(rf_safetensors_read(in(&d, "new/a.safetensors"), &set)); /* named as in a model with a head */
     assert_int_equal(set.count, 3);
     for (uint32_t i = 0; i < 3; i++)

@@ -228,7 +228,7 @@ class Run(unittest.TestCase):
             check(["a", "b", "c"], 0, "--resume", commit="def")
             check(["a", "b", "c"], 0)
             self.assertIn("nothing is kept", check(["a", "b", "c"], 0, "--resume", commit=None))
-            check(["a", "b", "c"], 0, "--resume", commit=None)
+            check([], 0, "--resume")
         with mock.patch.object(sys, "argv", ["run", "--nightly", "--resume"]), \
                 contextlib.redirect_stderr(io.StringIO()), self.assertRaises(SystemExit):
             run.main()

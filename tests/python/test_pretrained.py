@@ -140,6 +140,9 @@ class Pretrained(unittest.TestCase):
         model = keras.models.from_pretrained(self.folder / "images", image_size=32,
                                              synchronized_batch_norm=True, class_names="abc")
         self.assertEqual(model.new_variables, ["classifier/kernel", "classifier/bias"])
+        self.assertEqual(model.weight_report.missing, model.new_variables)
+        self.assertEqual(str(model.weight_report), "'classifier/kernel': there is no tensor\n"
+                         "'classifier/bias': there is no tensor\n")
         self.assertEqual(model.image_scale()[0], (0, 0, 0, 0))
         images = rng.normal(size=(2, 32, 32, 3)).astype(np.float32)
         before = model.predict(images)

@@ -15,24 +15,24 @@ class Week:
     def __init__(self, folder, commit):
         self.folder, self.commit = folder, commit
         path = folder / "weekly.json"
-        if kept.Kept(path).get("commit") != commit or not commit:
-            for old in folder.glob("weekly*.json"):
-                old.unlink()
+        folder.mkdir(parents=True, exist_ok=True)
+        is_new = commit and kept.Kept(path).get("commit") != commit
+        for old in folder.glob("weekly*.json") if is_new else ():
+            old.unlink()
         self.results = kept.Kept(path if commit else None)
-        if commit:
-            folder.mkdir(parents=True, exist_ok=True)
+        if is_new:
             self.results.add("commit", commit)
 
     def keeper(self, stage):
-        """Where a stage that is a command keeps what is done of it."""
-        return self.folder / ("weekly-%s.json" % stage)
+        """Where a stage that is a command keeps what is done of it; None: it does not."""
+        return self.folder / ("weekly-%s.json" % stage) if self.commit else None
 
     def forget(self, stages):
         """They run as if they never had."""
         for name in list(self.results.results):
             if name.partition(": ")[0] in stages:
                 self.results.add(name, None)
-        for stage in stages:
+        for stage in stages if self.commit else ():
             self.keeper(stage).unlink(missing_ok=True)
 
     def add(self, name, count, seconds, commit):

@@ -42,6 +42,8 @@ def main():
 
     def write_array(name, array, kind):
         with np.errstate(over="ignore"):
+            if array.dtype.kind == "f":
+                array = array.astype("<f4")  # as numbers are here
             (out / name).write_bytes(np.ascontiguousarray(array).astype(kind).tobytes())
         return {"file": name, "shape": list(array.shape), "type": kind}
 

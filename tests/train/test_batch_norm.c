@@ -276,9 +276,10 @@ static void moments(const float *x, int n, int channels, int after, int c, doubl
             }
 }
 
-static void check_axis(rf_strategy *strategy, int32_t axis, int n, int channels, int after, rf_shape example)
+static void check_axis(rf_strategy *strategy, int32_t axis, int n, int channels, int after, rf_shape example,
+                       bool unbiased)
 {
-    const rf_batch_norm_params params = { .axis = axis, .no_center = after > 1 };
+    const rf_batch_norm_params params = { .axis = axis, .no_center = after > 1, .unbiased_variance = unbiased };
     float x[256], gamma[8], beta[8] = { 0 }, averages[8];
     const int count = n * channels * after;
     fill_noise(x, (size_t)count, 5);
@@ -310,6 +311,7 @@ static void check_axis(rf_strategy *strategy, int32_t axis, int n, int channels,
         OK(rf_variable_read(rf_model_state_variables(p.model).items[0], averages));
         assert_near(averages[c], 0.01 * mean, 1e-5, 0, "moving mean");
         OK(rf_variable_read(rf_model_state_variables(p.model).items[1], averages));
+        if (unbiased) variance *= (double)(n * after) / (n * after - 1);
         assert_near(averages[c], 0.99 + 0.01 * variance, 1e-5, 0, "moving variance");
     }
     rf_function_destroy(&f);
@@ -318,10 +320,12 @@ static void check_axis(rf_strategy *strategy, int32_t axis, int n, int channels,
 
 static void axes(rf_strategy *strategy)
 {
-    check_axis(strategy, 0, 6, 5, 1, RF_SHAPE(5));
-    check_axis(strategy, 1, 6, 5, 1, RF_SHAPE(5));
-    check_axis(strategy, 1, 4, 3, 8, RF_SHAPE(3, 2, 4));
-    check_axis(strategy, -2, 4, 3, 8, RF_SHAPE(3, 8));
+    for (int unbiased = 0; unbiased < 2; unbiased++) {
+        check_axis(strategy, 0, 6, 5, 1, RF_SHAPE(5), unbiased);
+        check_axis(strategy, 1, 6, 5, 1, RF_SHAPE(5), unbiased);
+        check_axis(strategy, 1, 4, 3, 8, RF_SHAPE(3, 2, 4), unbiased);
+        check_axis(strategy, -2, 4, 3, 8, RF_SHAPE(3, 8), unbiased);
+    }
 }
 ON_ONE(axes)
 
@@ -581,6 +585,7 @@ static void mistakes(void **state)
         { { .no_center = true, .beta_initializer = &ones }, "no_center" },
         { { .gamma_initializer = &none }, "gamma_initializer" },
         { { .beta_regularizer = { .l2 = -1 } }, "beta_regularizer" },
+        { { .virtual_batch_size = 4, .unbiased_variance = true }, "unbiased_variance" },
     };
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
         assert_int_equal(rf_layer_batch_norm(&wrong[i].params, &layer), RF_ERROR_INVALID_ARGUMENT);

@@ -304,6 +304,29 @@ static void write_seed(const char *seed, const char *from, const char *to)
     assert_int_equal(fclose(file), 0);
 }
 
+/* Sizes in attributes, and operands that broadcast from an axis on. */
+TEST(older_operations_are_known)
+{
+    NEEDS_LAVAPIPE;
+    static float pixels[] = { 1, 2, 3, 4 };
+    static const struct {
+        const char *seed;
+        float wanted[8];
+    } files[] = { { "enlarged", { 1, 1, 2, 2, 3, 3, 4, 4 } }, { "broadcast", { 80.75f, 71.25f, 3.5f, 4.5f } } };
+    const rf_array in = array_f32(RF_SHAPE(1, 2, 2, 1), pixels);
+    for (int i = 0; i < 2; i++) {
+        rf_model *model;
+        rf_array out;
+        write_seed(files[i].seed, NULL, NULL);
+        OK(rf_model_import_onnx(one, path, NULL, &model));
+        predict(model, &in, &out);
+        const rf_array wanted = { RF_F32, RF_SHAPE(1, 2, i ? 2 : 4, 1), (float *)(uintptr_t)files[i].wanted };
+        compare(files[i].seed, &wanted, &out, 0);
+        rf_array_free(&out);
+        rf_model_destroy(&model);
+    }
+}
+
 TEST(hostile_files_are_errors)
 {
     NEEDS_LAVAPIPE;
@@ -316,6 +339,9 @@ TEST(hostile_files_are_errors)
         { "doubled", NULL, NULL, "node 'a Concat' (Concat): its numbers become too many", RF_ERROR_UNSUPPORTED },
         { "cycle", NULL, NULL, "node 'a Add' (Add): its operand 'b' is made by no node before it",
           RF_ERROR_CORRUPT_DATA },
+        { "itself", NULL, NULL, "node 'a Add' (Add): its operand 'a' is made by no node before it",
+          RF_ERROR_CORRUPT_DATA },
+        { "endless", NULL, NULL, "node 'a Loop' (Loop): this operation is not there", RF_ERROR_UNSUPPORTED },
         { "overflow", NULL, NULL, "a tensor has a shape that is none", RF_ERROR_CORRUPT_DATA },
         { "deep", NULL, NULL, "graphs lie within each other", RF_ERROR_UNSUPPORTED },
         { "image", "HardSigmoid", "HardSqueeze", "node 'a HardSqueeze' (HardSqueeze): this operation is not there",

@@ -91,9 +91,7 @@ static rf_result load_foreign(rf_model *model, const char *path)
     TRY(rf_model_load_weights_with(
         model, path,
         &(rf_load_weights_params){ .rules = rules, .num_rules = 3, .skip_mismatch = true, .report = &report }));
-    for (uint32_t i = 0; i < report.count; i++)
-        if (report.notes[i].outcome == RF_WEIGHT_MISMATCHED)
-            printf("%s: %s\n", report.notes[i].variable, report.notes[i].detail);
+    fputs(report.summary, stdout);
     rf_weight_report_free(&report);
     return RF_OK;
 }

@@ -197,6 +197,7 @@ TEST(foreign_names)
     assert_int_equal(told.counts[RF_WEIGHT_LOADED], 4);
     check_note(&told.notes[0], RF_WEIGHT_LOADED, "hidden/kernel", "net.0.weight", NULL);
     check_note(&told.notes[4], RF_WEIGHT_LEFT_OVER, "step", "step", NULL);
+    assert_string_equal(told.summary, "tensor 'step' is not used\n");
     rf_weight_report_free(&told);
     assert_true(!told.notes && told.count == 0);
     memcpy(want, kernel, sizeof(kernel));
@@ -232,6 +233,8 @@ TEST(other_head)
     assert_int_equal(told.counts[RF_WEIGHT_LOADED], 2);
     assert_int_equal(told.counts[RF_WEIGHT_MISMATCHED], 2);
     check_note(&told.notes[3], RF_WEIGHT_MISMATCHED, "head/bias", "head/bias", "f32 [2], not f32 [3]");
+    assert_string_equal(told.summary, "'head/kernel': tensor 'head/kernel' is f32 [3,2], not f32 [3,3]\n"
+                                      "'head/bias': tensor 'head/bias' is f32 [2], not f32 [3]\n");
     rf_weight_report_free(&told);
     read_all(trained, before);
     read_all(wider, after);

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import functools
 import types
-import weakref
 from collections import OrderedDict
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
+from weakref import ref
 
 import numpy as np
 
@@ -129,7 +129,7 @@ class Step(Handle):
         self._detach(*self._recent)
         self.close()
         self.num_outputs = num_outputs
-        me = weakref.ref(self)
+        me = ref(self)
 
         def step(t: Any, inputs: Any, out: Any, user: Any) -> Any:
             return me().trace(t, inputs, out)  # type: ignore[union-attr]
@@ -182,8 +182,9 @@ class Step(Handle):
         if raised:
             forget_raised()
         strategy, (older, newer) = self.strategy, self._recent
-        if older:
-            self._detach(older)
+        for reference in older:
+            if reference() is not None:
+                self._detach(older)
         results = self._results
         result = lib.rf_strategy_run(strategy.pointer, self.pointer, element, results)
         if result < 0:
@@ -192,10 +193,10 @@ class Step(Handle):
         kind = OnlyResult if strategy.one_local else PerReplica
         if self._made is None:
             only = kind(self, results[0])
-            self._recent = newer, (weakref.ref(only), )
+            self._recent = newer, (ref(only), )
             return only
         leaves = [kind(self, results[i]) for i in range(self.num_outputs)]
-        self._recent = newer, tuple(weakref.ref(leaf) for leaf in leaves)
+        self._recent = newer, tuple(ref(leaf) for leaf in leaves)
         return pack(self._made, iter(leaves))
 
     def _detach(self, *runs: Any) -> None:
@@ -319,7 +320,10 @@ def run_step(strategy: Any, function: Any, args: Sequence[Any], kwargs: Dict[str
         first = args[0][0]
         batch = first._batch if type(first) is BatchValue else None
         if batch is not None and batch.values is args[0] and 0 not in batch.ranks:
-            step = find_step(strategy, function, _BATCHES[len(batch.ranks)])
+            definition = _BATCHES[len(batch.ranks)]
+            known = type(function) is types.FunctionType and function.__dict__.get("_ringfire_step")
+            step = known[2] if known and known[0] is strategy and known[1] is definition else \
+                find_step(strategy, function, definition)
             step.outer, batch.used = outer, True
             return step.run_element(batch.element)
     leaves: List[Any] = []

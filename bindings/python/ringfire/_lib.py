@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import ctypes.util
+import functools
 import os
 import pathlib
 import threading
@@ -259,13 +260,10 @@ class Handle:
             raise InvalidArgumentError("%s was closed, or never created" % type(self).__name__)
         return self._core
 
-    @property
+    @functools.cached_property
     def pointer(self) -> Any:
         """What functions of the library take."""
-        core = self._core
-        if core is None:
-            return self.core.pointer  # raises
-        return core.pointer
+        return self.core.pointer
 
     def keep(self, *things: Any) -> None:
         """Keeps Python objects (callbacks, memory that C borrows) until the object is destroyed."""
@@ -275,6 +273,7 @@ class Handle:
         """Gives the object up now; it is destroyed once nothing that was made from it is left."""
         core, self._core = self._core, None
         if core is not None:
+            self.__dict__.pop("pointer", None)
             core.release()
 
     def __del__(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import threading
+import types
 from collections import OrderedDict
 from enum import Enum
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, Union
@@ -13,7 +14,8 @@ import numpy as np
 
 from . import _arrays as arrays
 from ._devices import PhysicalDevice, device_list
-from ._function import Function, Orchestrates, PerReplica, Result, _Bound, run_step
+from ._function import (Function, OnlyResult, Orchestrates, PerReplica, Result, _Bound,
+                        run_step)
 from ._lib import (Handle, InvalidArgumentError, TraceError, check, create, ffi, lib, params, text,
                    where)
 from ._trace import current, local
@@ -43,6 +45,11 @@ class ReduceOp(Enum):
     """How values of replicas are combined."""
     SUM = "SUM"
     MEAN = "MEAN"
+
+
+# Before Python 3.12 a member is looked up by a call, which loops would make in each turn.
+for _op in ReduceOp:
+    type.__setattr__(ReduceOp, _op.name, _op)
 
 
 class ReplicaContext:
@@ -162,7 +169,7 @@ class Strategy(Handle):
             if trace.outer_step:
                 raise Orchestrates
             raise TraceError("%s: strategy.run() in a step; call the function itself" % where())
-        if isinstance(fn, (Function, _Bound)):
+        if type(fn) is not types.FunctionType and isinstance(fn, (Function, _Bound)):
             fn = fn.python_function
         return run_step(self, fn, args, kwargs or {})
 
@@ -176,7 +183,9 @@ class Strategy(Handle):
                 raise Orchestrates
             raise TraceError("%s: strategy.reduce() in a step; use "
                              "rf.distribute.get_replica_context().all_reduce()" % where())
-        source = value.source if isinstance(value, Result) else value
+        source = value
+        if type(value) is not OnlyResult and isinstance(value, Result):
+            source = value.source
         if not isinstance(source, PerReplica):
             if isinstance(value, (tuple, list)):
                 return type(value)(self.reduce(op, v, axis) for v in value)
@@ -190,7 +199,9 @@ class Strategy(Handle):
                 np.asarray(rows.sum(axis) if op is ReduceOp.SUM else rows.mean(axis)))
         if source.step is not None:
             out = self._number
-            result = lib.rf_strategy_reduce(self.pointer, _code(op), source.pointer, out)
+            result = lib.rf_strategy_reduce(
+                self.pointer, lib.RF_REDUCE_SUM if op is ReduceOp.SUM else lib.RF_REDUCE_MEAN,
+                source.pointer, out)
             if result >= 0:
                 return Number(out[0])
             if self.world_size > 1:

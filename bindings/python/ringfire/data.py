@@ -97,18 +97,27 @@ class Iterator(Handle):
         return None
 
     def __next__(self) -> Any:
-        if self._batch is not None:
-            self._batch.expire()
+        # The devices' threads drive what a loop needs out of the caches. A step from Python takes
+        # as long as it has code to fetch: few calls are made here, and on the way to run().
+        batch = self._batch
+        if batch is not None:
+            if batch.used:
+                batch.expired, batch.values = True, ()
+            else:
+                batch.expire()
             self._batch = None
-        element = self.next_element()
-        if element is None:
+        if raised:
+            take_raised()
+        result = lib.rf_iterator_next(self.pointer, self._out)
+        if result != 0:
+            raise_failure(result, self._dataset)
             raise StopIteration
+        element = self._out[0]
         if not self._ranks:
             self._ranks = tuple(element.component[i].shape.rank
                                 for i in range(element.num_components))
-        self._batch = Batch(element, self._ranks)
-        values = self._batch.values
-        return values if self._flat else pack_element(self._dataset._structure, values)
+        self._batch = batch = Batch(element, self._ranks)
+        return batch.values if self._flat else pack_element(self._dataset._structure, batch.values)
 
     _batch: Optional[Batch] = None
 

@@ -211,8 +211,7 @@ RF_API rf_result rf_strategy_check_identical(rf_strategy *strategy, uint32_t *re
     RF_REQUIRE(strategy, "rf_strategy_check_identical: strategy is NULL");
     if (replica) *replica = 0;
     if (variable) *variable = NULL;
-    RF_TRY(rf_strategy_wait(strategy));
-    RF_TRY(rf_strategy_status(strategy));
+    RF_TRY(rf_strategy_synchronize(strategy));
     finding found = { 0 };
     const rf_result r = store_check(strategy, &found);
     if (replica) *replica = found.replica;

@@ -64,39 +64,33 @@ void rf_local_state_destroy(rf_local_state **state)
     *state = NULL;
 }
 
-static rf_result wait_for(const rf_local_state *state)
-{
-    RF_TRY(rf_strategy_wait(state->strategy));
-    return rf_strategy_status(state->strategy);
-}
-
 rf_result rf_local_state_read_local(rf_local_state *state, float *values)
 {
-    RF_TRY(wait_for(state));
+    RF_TRY(rf_strategy_synchronize(state->strategy));
     return rf_flat_read_local(state->strategy, &state->values, 0, state->count, values);
 }
 
 rf_result rf_local_state_read(rf_local_state *state, float *values)
 {
-    RF_TRY(wait_for(state));
+    RF_TRY(rf_strategy_synchronize(state->strategy));
     return rf_flat_gather(state->strategy, state->name, &state->values, 0, state->count, values);
 }
 
 rf_result rf_local_state_reset(rf_local_state *state)
 {
-    RF_TRY(wait_for(state));
+    RF_TRY(rf_strategy_synchronize(state->strategy));
     return rf_flat_clear(state->strategy, &state->values, 0, state->count);
 }
 
 rf_result rf_local_state_read_first(rf_local_state *state, float *values)
 {
-    RF_TRY(wait_for(state));
+    RF_TRY(rf_strategy_synchronize(state->strategy));
     return rf_flat_read(&state->values, 0, 0, state->count, values);
 }
 
 rf_result rf_local_state_write_same(rf_local_state *state, const float *values)
 {
-    RF_TRY(wait_for(state));
+    RF_TRY(rf_strategy_synchronize(state->strategy));
     return rf_flat_write_same(state->strategy, &state->values, 0, state->count, values);
 }
 
@@ -108,7 +102,7 @@ uint32_t rf_local_state_count(const rf_local_state *state)
 rf_result rf_local_state_write(rf_local_state *state, const float *values)
 {
     const rf_strategy *s = state->strategy;
-    RF_TRY(wait_for(state));
+    RF_TRY(rf_strategy_synchronize(state->strategy));
     for (uint32_t r = 0; r < s->members.num_local; r++)
         RF_TRY(
             rf_flat_write(&state->values, r, 0, state->count, values + (size_t)(s->members.first + r) * state->count));

@@ -414,8 +414,7 @@ rf_result rf_variable_pack(const rf_variable *v, const float *values, void *word
 
 rf_result rf_variable_write_words(rf_variable *v, const void *words)
 {
-    RF_TRY(rf_strategy_wait(v->strategy));
-    RF_TRY(rf_strategy_status(v->strategy));
+    RF_TRY(rf_strategy_synchronize(v->strategy));
     v->matrix->assigned = false;
     return write_from(v, 0, words, v->count);
 }
@@ -437,8 +436,7 @@ static rf_result assign_matrix(rf_variable *v, rf_range range, const float *valu
 
 rf_result rf_variable_assign_range(rf_variable *v, rf_range range, const float *values)
 {
-    RF_TRY(rf_strategy_wait(v->strategy));
-    RF_TRY(rf_strategy_status(v->strategy));
+    RF_TRY(rf_strategy_synchronize(v->strategy));
     if (v->matrix) return assign_matrix(v, range, values);
     return write_from(v, range.begin, values, range.end - range.begin);
 }

@@ -162,19 +162,6 @@ static rf_result read_weights(weights_load *load, const char *path)
     return r;
 }
 
-/* The report of all workers, also where the chief has refused the file. */
-static rf_result share_report(rf_strategy *strategy, weights_load *load)
-{
-    uint32_t size = load->plan.notes.count;
-    char *notes = load->plan.notes.items;
-    RF_TRY(rf_broadcast_bytes(strategy, "report of weights", &size, sizeof(size)));
-    if (!rf_strategy_is_chief(strategy)) notes = rf_calloc(size, 1);
-    if (rf_strategy_is_chief(strategy)) load->plan.notes.items = NULL; /* the report's */
-    if (!notes && size > 0) return rf_strategy_fail_in_job(strategy, RF_ERROR_OUT_OF_HOST_MEMORY);
-    RF_TRY(rf_broadcast_bytes(strategy, "report of weights", notes, size));
-    return rf_strategy_fail_in_job(strategy, rf_weight_report_make(notes, size, load->params->report));
-}
-
 static rf_result share_weights(rf_strategy *strategy, weights_load *load)
 {
     RF_TRY(rf_broadcast_bytes(strategy, "weights", load->loaded, load->count));
@@ -196,10 +183,10 @@ static rf_result load_weights(rf_model *model, const char *path, weights_load *l
     RF_TRY(rf_strategy_fail_in_job(strategy, r));
     if (rf_strategy_is_chief(strategy)) r = read_weights(load, path);
     r = rf_broadcast_result(strategy, r);
-    if (load->params->report) {
+    if (load->params->report) { /* also where the chief has refused the file */
         rf_error_record record;
         rf_error_save(&record);
-        RF_TRY(share_report(strategy, load));
+        RF_TRY(rf_weight_report_share(strategy, &load->plan.notes, load->params->report));
         if (r < 0) r = rf_error_restore(&record);
     }
     if (r >= 0) r = share_weights(strategy, load);

@@ -281,6 +281,7 @@ static rf_result batch_norm_to_json(const rf_layer *layer, json_t *object)
     RF_TRY(rf_json_set(object, "center", json_boolean(layer->u.batch_norm.center)));
     RF_TRY(rf_json_set(object, "scale", json_boolean(layer->u.batch_norm.scale)));
     RF_TRY(rf_json_set(object, "synchronized", json_boolean(layer->u.batch_norm.synchronized)));
+    RF_TRY(rf_json_set(object, "unbiased_variance", json_boolean(layer->u.batch_norm.unbiased)));
     RF_TRY(rf_json_set(object, "virtual_batch_size", json_integer(layer->u.batch_norm.virtual_size)));
     RF_TRY(rf_json_set(object, "gamma_initializer", rf_initializer_to_json(&layer->u.batch_norm.gamma_initializer)));
     RF_TRY(rf_json_set(object, "beta_initializer", rf_initializer_to_json(&layer->u.batch_norm.beta_initializer)));
@@ -311,6 +312,7 @@ static rf_result batch_norm_from_json(const json_t *object, const char *name, rf
     RF_TRY(rf_json_bool(object, "center", &center));
     RF_TRY(rf_json_bool(object, "scale", &scale));
     RF_TRY(rf_json_bool(object, "synchronized", &p.synchronized));
+    RF_TRY(rf_json_bool(object, "unbiased_variance", &p.unbiased_variance));
     RF_TRY(read_virtual_size(object, &p.virtual_batch_size));
     RF_TRY(rf_initializer_from_json(object, "gamma_initializer", &gamma));
     RF_TRY(rf_initializer_from_json(object, "beta_initializer", &beta));

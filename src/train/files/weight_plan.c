@@ -185,70 +185,6 @@ void rf_weight_convert(const rf_weight_choice *choice, const void *data, float *
     }
 }
 
-/* ---- notes ---- */
-
-static rf_result append_text(rf_weight_plan *plan, const char *text)
-{
-    const uint32_t size = (uint32_t)strlen(text) + 1;
-    RF_TRY(rf_array_reserve((void **)&plan->notes.items, &plan->notes.capacity, plan->notes.count + size, 1));
-    memcpy(plan->notes.items + plan->notes.count, text, size);
-    plan->notes.count += size;
-    return RF_OK;
-}
-
-static rf_result add_note(rf_weight_plan *plan, rf_weight_outcome outcome, const char *variable, const char *tensor,
-                          const char *detail)
-{
-    const char mark[2] = { (char)('0' + outcome), '\0' };
-    RF_TRY(append_text(plan, mark));
-    RF_TRY(append_text(plan, variable));
-    RF_TRY(append_text(plan, tensor));
-    plan->counts[outcome]++;
-    return append_text(plan, detail);
-}
-
-/* The four texts of the note at `*at`, which moves on. */
-static bool take_note(const char *notes, uint32_t size, uint32_t *at, const char **texts)
-{
-    for (int i = 0; i < 4; i++) {
-        const char *end = *at < size ? memchr(notes + *at, 0, size - *at) : NULL;
-        if (!end) return false;
-        texts[i] = notes + *at;
-        *at = (uint32_t)(end - notes) + 1;
-    }
-    return texts[0][0] >= '0' && texts[0][0] <= '3' && texts[0][1] == '\0';
-}
-
-rf_result rf_weight_report_make(char *notes, uint32_t size, rf_weight_report *out)
-{
-    const char *texts[4];
-    uint32_t count = 0, at = 0;
-    *out = (rf_weight_report){ .text = notes };
-    while (at < size && take_note(notes, size, &at, texts)) count++;
-    if (at == size && (out->notes = RF_NEW_ARRAY(rf_weight_note, count))) {
-        for (at = 0; out->count < count; out->count++) {
-            (void)take_note(notes, size, &at, texts);
-            const rf_weight_outcome outcome = (rf_weight_outcome)(texts[0][0] - '0');
-            out->counts[outcome]++;
-            out->notes[out->count] =
-                (rf_weight_note){ outcome, texts[1], outcome == RF_WEIGHT_MISSING ? NULL : texts[2],
-                                  outcome == RF_WEIGHT_MISMATCHED ? texts[3] : NULL };
-        }
-        return RF_OK;
-    }
-    rf_weight_report_free(out);
-    return at == size ? RF_ERROR_OUT_OF_HOST_MEMORY
-                      : RF_FAIL(RF_ERROR_CORRUPT_DATA, "rank 0 sent no valid report of weights");
-}
-
-void rf_weight_report_free(rf_weight_report *report)
-{
-    if (!report) return;
-    rf_free(report->notes);
-    rf_free(report->text);
-    *report = (rf_weight_report){ 0 };
-}
-
 /* ---- the plan ---- */
 
 static rf_result choose_tensor(rf_weight_plan *plan, const rf_archive_entry *tensor, const rf_weight_rule *rule,
@@ -278,7 +214,7 @@ static rf_result note_variable(rf_weight_plan *plan, const rf_weight_choice *cho
                  tensor->unsupported_type ? "" : rf_shape_format(tensor->shape, a, sizeof(a)),
                  choice->rule && choice->rule->perm ? " before perm" : "",
                  rf_shape_format(variable->shape, b, sizeof(b)));
-    return add_note(plan, choice->outcome, variable->name, tensor ? tensor->name : "", detail);
+    return rf_weight_note_add(&plan->notes, choice->outcome, variable->name, tensor ? tensor->name : "", detail);
 }
 
 /* Variables first, so that what is left over is kept aside. */
@@ -301,7 +237,8 @@ static rf_result plan_make(const rf_archive_entry *tensors, uint64_t num_tensors
     }
     for (uint32_t i = 0; i < num_variables; i++) RF_TRY(note_variable(plan, &plan->choices[i], &variables[i]));
     for (uint64_t i = 0; i < num_tensors; i++)
-        if (left_over[i]) RF_TRY(add_note(plan, RF_WEIGHT_LEFT_OVER, left_over[i], tensors[i].name, ""));
+        if (left_over[i])
+            RF_TRY(rf_weight_note_add(&plan->notes, RF_WEIGHT_LEFT_OVER, left_over[i], tensors[i].name, ""));
     return RF_OK;
 }
 
@@ -323,7 +260,7 @@ rf_result rf_weight_plan_make(const rf_archive_entry *tensors, uint64_t num_tens
 void rf_weight_plan_free(rf_weight_plan *plan)
 {
     rf_free(plan->choices);
-    rf_free(plan->notes.items);
+    rf_weight_notes_free(&plan->notes);
     *plan = (rf_weight_plan){ 0 };
 }
 
@@ -331,12 +268,12 @@ void rf_weight_plan_free(rf_weight_plan *plan)
 static void find_note(const rf_weight_plan *plan, rf_weight_outcome outcome, const char **texts)
 {
     uint32_t at = 0;
-    while (take_note(plan->notes.items, plan->notes.count, &at, texts) && texts[0][0] - '0' != (int)outcome) {}
+    while (rf_weight_note_take(&plan->notes, &at, texts) && texts[0][0] - '0' != (int)outcome) {}
 }
 
 rf_result rf_weight_plan_check(const rf_weight_plan *plan, const rf_load_weights_params *params, const char *path)
 {
-    const uint32_t *counts = plan->counts;
+    const uint32_t *counts = plan->notes.counts;
     const char *t[4] = { "", "", "", "" };
     char more[64] = "";
     if (counts[RF_WEIGHT_MISSING] > 0 && !params->allow_missing) {

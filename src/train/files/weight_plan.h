@@ -3,7 +3,7 @@
 #ifndef RF_TRAIN_FILES_WEIGHT_PLAN_H
 #define RF_TRAIN_FILES_WEIGHT_PLAN_H
 
-#include <ringfire/interchange.h>
+#include "train/files/weight_notes.h"
 
 typedef struct rf_weight_variable {
     const char *name;
@@ -19,13 +19,7 @@ typedef struct rf_weight_choice {
 
 typedef struct rf_weight_plan {
     rf_weight_choice *choices; /* of each variable */
-    /* For each note of a report its outcome, then the name of the variable, that of the tensor and the detail, as texts
-     * that end with 0; an empty one is none. Workers send each other these bytes. */
-    struct {
-        char *items;
-        uint32_t count, capacity;
-    } notes;
-    uint32_t counts[4]; /* by outcome */
+    rf_weight_notes notes;
 } rf_weight_plan;
 
 /* RF_ERROR_INVALID_ARGUMENT names a rule, as what `function` was given. */
@@ -40,8 +34,6 @@ rf_result rf_weight_plan_make(const rf_archive_entry *tensors, uint64_t num_tens
 void rf_weight_plan_free(rf_weight_plan *plan);
 /* RF_ERROR_NOT_FOUND or RF_ERROR_INVALID_ARGUMENT where something does not fit that has to. */
 rf_result rf_weight_plan_check(const rf_weight_plan *plan, const rf_load_weights_params *params, const char *path);
-/* A report of `size` bytes of notes, which it takes over, also when it fails. */
-rf_result rf_weight_report_make(char *notes, uint32_t size, rf_weight_report *out);
 /* The values of a tensor that was chosen, in the order that the variable has. */
 void rf_weight_convert(const rf_weight_choice *choice, const void *data, float *out);
 

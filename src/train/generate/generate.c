@@ -300,9 +300,21 @@ static void generator_destroy(rf_generator **generator)
     rf_free(g);
 }
 
-/* A cache has more room than is asked for, so that texts may grow from call to call. */
-static uint32_t choose_room(uint32_t places, uint32_t most)
+/* Whether angles of positions depend on how long the rows are: a cache then has to be just as long. */
+static bool length_counts(const rf_model *model)
 {
+    for (uint32_t i = 0; i < model->layers.count; i++) {
+        const rf_layer *l = model->layers.items[i];
+        if (l->kind->takes_cache && l->u.attention.rotary.scaling == RF_ROTARY_DYNAMIC) return true;
+    }
+    return false;
+}
+
+/* A cache has more room than is asked for, so that texts may grow from call to call. */
+static uint32_t choose_room(const rf_model *model, uint32_t places)
+{
+    const rf_layer *layer;
+    const uint32_t most = length_counts(model) ? places : most_places(model, &layer);
     const uint64_t room = places > 256 ? rf_align_up(places, 256) : 256;
     return room < most ? (uint32_t)room : most;
 }
@@ -322,17 +334,16 @@ static rf_result generator_create(rf_model *model, uint32_t rows, uint32_t room,
 /* Without a cache, functions are traced for each shape, and stay whatever is asked for. */
 static rf_result find_generator(generation *g)
 {
-    const rf_layer *layer;
     uint32_t num_attention;
     bool can;
     RF_TRY(plan_cache(g->model, &can, &num_attention));
     const bool cached = can && !g->params->no_cache;
     rf_generator *kept = g->model->generator;
-    const bool fits = kept && kept->cached == cached && (!cached || (kept->rows == g->rows && kept->room >= g->places));
+    const bool roomy = kept && (length_counts(g->model) ? kept->room == g->places : kept->room >= g->places);
+    const bool fits = kept && kept->cached == cached && (!cached || (kept->rows == g->rows && roomy));
     if (!fits) {
         if (kept) generator_destroy(&g->model->generator);
-        RF_TRY(generator_create(g->model, g->rows, choose_room(g->places, most_places(g->model, &layer)), cached,
-                                num_attention));
+        RF_TRY(generator_create(g->model, g->rows, choose_room(g->model, g->places), cached, num_attention));
     }
     g->generator = g->model->generator;
     return RF_OK;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Batch normalization (Ioffe & Szegedy 2015), as Keras has it. */
+#include <float.h>
 #include <math.h>
 
 #include "base/error.h"
@@ -115,6 +116,15 @@ static bool check_synchronized(rf_trace *t, const rf_layer *layer, rf_tensor x, 
     return false;
 }
 
+/* Values of a channel in the examples of all replicas. */
+static rf_tensor count_all(rf_trace *t, rf_shape shape, int32_t axis)
+{
+    float positions = (float)rf_trace_rows(t); /* of a channel in an example */
+    for (int32_t i = 1; i < shape.rank; i++)
+        if (i != axis) positions *= (float)shape.dim[i];
+    return rf_unary(t, RF_FN_MUL_IMM, positions, rf_global_batch_size(t), ARGUMENT);
+}
+
 /* The mean over all axes but the channels': of the replica's examples, or of all replicas' together. */
 static rf_tensor mean_of(rf_trace *t, const rf_layer *layer, rf_tensor x)
 {
@@ -122,16 +132,36 @@ static rf_tensor mean_of(rf_trace *t, const rf_layer *layer, rf_tensor x)
     const int32_t axis = axis_of(layer, shape.rank);
     int32_t axes[RF_MAX_RANK];
     uint32_t num_axes = 0;
-    float positions = (float)rf_trace_rows(t); /* of a channel in an example */
-    for (int32_t i = 0; i < shape.rank; i++) {
-        if (i == axis) continue;
-        axes[num_axes++] = i;
-        if (i > 0) positions *= (float)shape.dim[i];
-    }
+    for (int32_t i = 0; i < shape.rank; i++)
+        if (i != axis) axes[num_axes++] = i;
     if (!layer->u.batch_norm.synchronized) return rf_reduce_mean(t, x, axes, num_axes, RF_DROP_DIMS);
     if (!check_synchronized(t, layer, x, axis)) return RF_NO_TENSOR;
     const rf_tensor sum = rf_all_replica_sum(t, rf_reduce_sum(t, x, axes, num_axes, RF_DROP_DIMS));
-    return rf_divide(t, sum, rf_unary(t, RF_FN_MUL_IMM, positions, rf_global_batch_size(t), ARGUMENT));
+    return rf_divide(t, sum, count_all(t, shape, axis));
+}
+
+/* 1 / the values of a channel that the moments are of. */
+static rf_tensor inverse_count(rf_trace *t, const rf_layer *layer, rf_tensor x)
+{
+    const rf_shape shape = rf_tensor_shape(t, x);
+    const int32_t axis = axis_of(layer, shape.rank);
+    const rf_tensor one = rf_constant(t, 1.0f);
+    rf_value in[2], part = 0;
+    if (layer->u.batch_norm.synchronized) return rf_divide(t, one, count_all(t, shape, axis));
+    if (!rf_operand(t, one, ARGUMENT, &in[0]) || !rf_operand(t, x, ARGUMENT, &in[1])) return RF_NO_TENSOR;
+    const rf_result r = rf_graph_add(rf_trace_graph(t), &rf_op_mean_scale, NULL, in, 2, &part);
+    return rf_unary(t, RF_FN_MUL_IMM, (float)shape.dim[axis], rf_trace_emit(t, r, part), ARGUMENT);
+}
+
+/* A batch's variance underestimates that of the data: by Bessel's correction it is n / (n - 1) of it. One value has
+ * none, as before. */
+static void move_variance(rf_trace *t, const rf_layer *layer, const parts *p, rf_tensor x, rf_tensor now)
+{
+    if (layer->u.batch_norm.unbiased) {
+        const rf_tensor part = rf_subtract(t, rf_constant(t, 1.0f), inverse_count(t, layer, x));
+        now = rf_divide(t, now, rf_maximum(t, part, rf_constant(t, FLT_MIN)));
+    }
+    move_average(t, layer, p->moving_variance, now);
 }
 
 /* x without its mean, and its variance: over the batch, or what has been averaged so far. The variance is that of the
@@ -148,7 +178,7 @@ static rf_tensor centre_values(rf_trace *t, const rf_layer *layer, const parts *
     const rf_tensor centred = rf_subtract(t, x, spread_channels(t, mean, axis, rank));
     *variance = mean_of(t, layer, rf_square(t, centred));
     move_average(t, layer, p->moving_mean, mean);
-    move_average(t, layer, p->moving_variance, *variance);
+    move_variance(t, layer, p, x, *variance);
     return centred;
 }
 
@@ -265,7 +295,10 @@ static rf_tensor normalize_channels(rf_trace *t, const rf_layer *layer, const pa
     if (p->gamma && !rf_operand(t, rf_variable_tensor(t, p->gamma), ARGUMENT, &in[3])) return RF_NO_TENSOR;
     rf_result r = rf_emit_batch_averages(g, in, &attr, &now);
     (void)rf_trace_assign(t, p->moving_mean, rf_trace_emit(t, r, now.next_mean), RF_AGGREGATE_MEAN);
-    (void)rf_trace_assign(t, p->moving_variance, rf_trace_emit(t, r, now.next_variance), RF_AGGREGATE_MEAN);
+    if (layer->u.batch_norm.unbiased)
+        move_variance(t, layer, p, x, rf_trace_emit(t, r, now.variance));
+    else
+        (void)rf_trace_assign(t, p->moving_variance, rf_trace_emit(t, r, now.next_variance), RF_AGGREGATE_MEAN);
     v = (rf_normalize_values){
         .x = in[0], .mean = now.mean, .variance = now.variance, .scale = now.scale, .gamma = p->gamma ? in[3] : 0
     };
@@ -323,6 +356,9 @@ static rf_result check_params(const rf_batch_norm_params *p)
     RF_REQUIRE(!(p->synchronized && p->virtual_batch_size > 0),
                "rf_layer_batch_norm: synchronized takes the whole batch, virtual_batch_size %u parts of it; set one",
                p->virtual_batch_size);
+    RF_REQUIRE(!(p->unbiased_variance && p->virtual_batch_size > 0),
+               "rf_layer_batch_norm: unbiased_variance is set, and virtual_batch_size is %u; set one",
+               p->virtual_batch_size);
     if (p->gamma_initializer)
         RF_TRY(rf_layer_check_initializer(p->gamma_initializer, "rf_layer_batch_norm", "gamma_initializer"));
     if (p->beta_initializer)
@@ -346,6 +382,7 @@ rf_result rf_layer_batch_norm(const rf_batch_norm_params *params, rf_layer **out
     layer->u.batch_norm.center = !p.no_center;
     layer->u.batch_norm.scale = !p.no_scale;
     layer->u.batch_norm.synchronized = p.synchronized;
+    layer->u.batch_norm.unbiased = p.unbiased_variance;
     layer->u.batch_norm.virtual_size = p.virtual_batch_size;
     layer->u.batch_norm.gamma_initializer =
         p.gamma_initializer ? *p.gamma_initializer : (rf_initializer){ .kind = RF_INIT_ONES };

@@ -95,7 +95,7 @@ struct rf_layer {
         struct {
             int32_t axis;
             double momentum, epsilon;
-            bool center, scale, synchronized;
+            bool center, scale, synchronized, unbiased;
             uint32_t virtual_size; /* 0: of the replica's part */
             rf_initializer gamma_initializer, beta_initializer;
         } batch_norm;

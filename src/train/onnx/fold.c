@@ -520,6 +520,25 @@ static rf_result fold_fill(fold *f)
     return RF_OK;
 }
 
+/* Places of elements that are not 0, a row of numbers for each axis. */
+static rf_result fold_non_zero(fold *f)
+{
+    const rf_import_constant *x = f->in[0];
+    int64_t stride[RF_MAX_RANK], count = 0, k = 0;
+    f->cannot |= rf_import_has_sizes(x) || x->shape.rank == 0;
+    if (f->cannot) return RF_OK;
+    strides_of(x->shape, stride);
+    for (int64_t e = 0; e < rf_import_count(x); e++) count += rf_import_element(x, e) != 0;
+    RF_TRY(make_result(f, true, RF_SHAPE(x->shape.rank, count), &f->out->constant));
+    f->out->constant.type = RF_IMPORT_TYPE_INT64;
+    for (int64_t e = 0; e < rf_import_count(x); e++) {
+        if (rf_import_element(x, e) == 0) continue;
+        for (int32_t d = 0; d < x->shape.rank; d++) f->out->constant.w[d * count + k] = e / stride[d] % x->shape.dim[d];
+        k++;
+    }
+    return RF_OK;
+}
+
 static rf_result fold_range(fold *f)
 {
     for (uint32_t i = 0; i < 3; i++) {
@@ -574,58 +593,36 @@ static const struct {
     rf_result (*fold)(fold *f);
     uint32_t least;
 } table[] = {
-    { "Constant", fold_constant, 0 },
-    { "Identity", fold_identity, 1 },
-    { "Reshape", fold_reshape, 2 },
-    { "Squeeze", fold_squeeze, 1 },
-    { "Unsqueeze", fold_unsqueeze, 1 },
-    { "Flatten", fold_flatten, 1 },
-    { "Transpose", fold_transpose, 1 },
-    { "Slice", fold_slice, 1 },
-    { "Expand", fold_expand, 2 },
-    { "Gather", fold_gather, 2 },
-    { "Concat", fold_concat, 1 },
-    { "Cast", fold_cast, 1 },
-    { "ReduceProd", fold_reduce, 1 },
-    { "ReduceSum", fold_reduce, 1 },
-    { "ReduceMax", fold_reduce, 1 },
-    { "ReduceMin", fold_reduce, 1 },
-    { "ConstantOfShape", fold_fill, 1 },
-    { "Range", fold_range, 3 },
-    { "DequantizeLinear", fold_dequantize, 2 },
-    { "Where", fold_elements, 3 },
-    { "Add", fold_elements, 2 },
-    { "Sub", fold_elements, 2 },
-    { "Mul", fold_elements, 2 },
-    { "Div", fold_elements, 2 },
-    { "Mod", fold_elements, 2 },
-    { "Max", fold_elements, 1 },
-    { "Min", fold_elements, 1 },
-    { "Pow", fold_elements, 2 },
-    { "Equal", fold_elements, 2 },
-    { "Less", fold_elements, 2 },
-    { "LessOrEqual", fold_elements, 2 },
-    { "Greater", fold_elements, 2 },
-    { "GreaterOrEqual", fold_elements, 2 },
-    { "And", fold_elements, 2 },
-    { "Or", fold_elements, 2 },
-    { "Xor", fold_elements, 2 },
-    { "Not", fold_elements, 1 },
-    { "Neg", fold_elements, 1 },
-    { "Abs", fold_elements, 1 },
-    { "Sqrt", fold_elements, 1 },
-    { "Exp", fold_elements, 1 },
-    { "Log", fold_elements, 1 },
-    { "Reciprocal", fold_elements, 1 },
-    { "Floor", fold_elements, 1 },
-    { "Ceil", fold_elements, 1 },
+    { "Constant", fold_constant, 0 },    { "Identity", fold_identity, 1 },
+    { "Reshape", fold_reshape, 2 },      { "Squeeze", fold_squeeze, 1 },
+    { "Unsqueeze", fold_unsqueeze, 1 },  { "Flatten", fold_flatten, 1 },
+    { "Transpose", fold_transpose, 1 },  { "Slice", fold_slice, 1 },
+    { "Expand", fold_expand, 2 },        { "Gather", fold_gather, 2 },
+    { "Concat", fold_concat, 1 },        { "Cast", fold_cast, 1 },
+    { "ReduceProd", fold_reduce, 1 },    { "ReduceSum", fold_reduce, 1 },
+    { "ReduceMax", fold_reduce, 1 },     { "ReduceMin", fold_reduce, 1 },
+    { "ConstantOfShape", fold_fill, 1 }, { "NonZero", fold_non_zero, 1 },
+    { "Range", fold_range, 3 },          { "DequantizeLinear", fold_dequantize, 2 },
+    { "Where", fold_elements, 3 },       { "Add", fold_elements, 2 },
+    { "Sub", fold_elements, 2 },         { "Mul", fold_elements, 2 },
+    { "Div", fold_elements, 2 },         { "Mod", fold_elements, 2 },
+    { "Max", fold_elements, 1 },         { "Min", fold_elements, 1 },
+    { "Pow", fold_elements, 2 },         { "Equal", fold_elements, 2 },
+    { "Less", fold_elements, 2 },        { "LessOrEqual", fold_elements, 2 },
+    { "Greater", fold_elements, 2 },     { "GreaterOrEqual", fold_elements, 2 },
+    { "And", fold_elements, 2 },         { "Or", fold_elements, 2 },
+    { "Xor", fold_elements, 2 },         { "Not", fold_elements, 1 },
+    { "Neg", fold_elements, 1 },         { "Abs", fold_elements, 1 },
+    { "Sqrt", fold_elements, 1 },        { "Exp", fold_elements, 1 },
+    { "Log", fold_elements, 1 },         { "Reciprocal", fold_elements, 1 },
+    { "Floor", fold_elements, 1 },       { "Ceil", fold_elements, 1 },
     { "Round", fold_elements, 1 },
 };
 
 /* Sizes of a tensor, or of numbers. */
 static rf_result fold_shape(rf_import *im, const rf_import_node *n, rf_import_value *x, rf_import_value *out)
 {
-    const int32_t rank = x->kind == RF_IMPORT_TENSOR ? x->rank : x->constant.shape.rank;
+    const int32_t rank = rf_import_rank(x);
     const int64_t from = axis_of(rf_import_attribute_int(n, "start", 0), rank),
                   to = axis_of(rf_import_attribute_int(n, "end", rank), rank);
     const int64_t begin = clamp_index(from, 0, rank), end = clamp_index(to, begin, rank);

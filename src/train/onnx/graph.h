@@ -119,6 +119,8 @@ const char *rf_import_attribute_text(const rf_import_node *n, const char *name, 
 /* ---- passes ---- */
 /* Puts operations in the place of the parts that files make of them (patterns.c). */
 rf_result rf_import_join_patterns(rf_import *im);
+/* A node in the form that the passes below know (forms.c). */
+rf_result rf_import_renew(rf_import *im, const rf_import_node *n, rf_import_node *out);
 /* Computes a node whose operands are all known. *done is false where it has to be computed at run time (fold.c). */
 rf_result rf_import_fold(rf_import *im, const rf_import_node *n, bool *done);
 /* A node as one of the library's layers; *done is false where it is none (layers.c). */
@@ -139,6 +141,10 @@ float *rf_import_permuted(rf_import *im, const rf_import_constant *c, const int3
 static inline rf_import_constant *rf_import_known(rf_import_value *v)
 {
     return v && v->kind == RF_IMPORT_CONSTANT ? &v->constant : NULL;
+}
+static inline int32_t rf_import_rank(const rf_import_value *v)
+{
+    return v->kind == RF_IMPORT_TENSOR ? v->rank : v->constant.shape.rank;
 }
 
 #endif

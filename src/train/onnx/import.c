@@ -10,7 +10,7 @@
 #include "train/onnx/import.h"
 
 /* Folding makes so many numbers at most, besides some for each byte of the file. */
-enum { OLDEST_OPSET = 9, NEWEST_OPSET = 21, MOST_FOLDED = 1 << 22 };
+enum { OLDEST_OPSET = 6, NEWEST_OPSET = 21, MOST_FOLDED = 1 << 22 };
 
 /* ---- bytes ---- */
 
@@ -267,10 +267,12 @@ static rf_result lower_node(rf_import *im, const rf_import_node *n)
     if (*n->domain && strcmp(n->domain, "ai.onnx") != 0)
         return rf_import_fail(n, RF_ERROR_UNSUPPORTED, "its operation is of the domain '%.60s'", n->domain);
     if (strcmp(n->op, "If") == 0) return lower_branch(im, n);
-    rf_result r = rf_import_fold(im, n, &done);
-    if (r >= 0 && !done) r = rf_import_layer(im, n, &done);
-    if (r >= 0 && !done) return rf_import_lower(im, n);
-    return r;
+    rf_import_node renewed;
+    RF_TRY(rf_import_renew(im, n, &renewed));
+    RF_TRY(rf_import_fold(im, &renewed, &done));
+    /* A layer may look at the nodes that follow this one in the file. */
+    if (!done) RF_TRY(rf_import_layer(im, renewed.in == n->in ? n : &renewed, &done));
+    return done ? RF_OK : rf_import_lower(im, &renewed);
 }
 
 static rf_result lower_graph(rf_import *im, const rf_import_graph *g)

@@ -178,7 +178,7 @@ static const rf_import_node *bias_after(rf_import *im, const rf_import_node *n, 
     const rf_import_graph *g = &im->file.graph;
     if (!y || y->uses != 1 || y->consumer >= g->num_nodes || n < g->nodes || n >= g->nodes + g->num_nodes) return NULL;
     const rf_import_node *sum = &g->nodes[y->consumer];
-    if (strcmp(sum->op, "Add") != 0 || sum->num_in != 2) return NULL;
+    if (strcmp(sum->op, "Add") != 0 || sum->num_in != 2 || rf_import_find_attribute(sum, "axis")) return NULL;
     const uint32_t other = strcmp(sum->in[0], n->out[0]) == 0 ? 1 : 0;
     rf_import_constant *b = weight_of(im, sum, other, 1);
     if (!b || b->shape.dim[0] != width) return NULL;

@@ -73,8 +73,7 @@ rf_result rf_import_with_channels_last(rf_import *im, rf_import_value *v, rf_sym
 
 static int32_t rank_in(const lowering *l, uint32_t i)
 {
-    const rf_import_value *v = i < l->num_in ? l->in[i] : NULL;
-    return !v ? 0 : v->kind == RF_IMPORT_TENSOR ? v->rank : v->constant.shape.rank;
+    return i < l->num_in && l->in[i] ? rf_import_rank(l->in[i]) : 0;
 }
 
 /* How many numbers an operand has, or an attribute; -1: neither is there. */
@@ -176,7 +175,8 @@ static bool elements_last(const lowering *l)
 static bool axes_last(const lowering *l)
 {
     const rf_import_value *x = l->in[0];
-    const bool old_softmax = l->im->file.opset < 13 && strstr(l->n->op, "Softmax");
+    const bool old_softmax =
+        l->im->file.opset < 13 && (strstr(l->n->op, "Softmax") || strcmp(l->n->op, "Hardmax") == 0);
     if (!x || x->kind != RF_IMPORT_TENSOR || x->rank != 4 || old_softmax || !order_stays(l)) return false;
     bool wanted = x->last;
     for (uint32_t i = 1; strcmp(l->n->op, "Concat") == 0 && i < l->num_in; i++) {
@@ -396,10 +396,12 @@ static rf_result set_item(json_t *object, const char *name, json_t *value)
 
 static rf_result add_attribute(const lowering *l, json_t *to, const rf_import_attribute *a)
 {
-    if (a->num_ints > 0 || a->type == 7) {
+    if (a->num_ints > 0 || a->num_floats > 0 || a->type == 7) {
         json_t *list = json_array();
         rf_result r = list ? RF_OK : RF_ERROR_OUT_OF_HOST_MEMORY;
         for (uint32_t i = 0; r >= 0 && i < a->num_ints; i++) r = append_item(list, json_integer(a->ints[i]));
+        for (uint32_t i = 0; r >= 0 && i < a->num_floats; i++)
+            r = append_item(list, json_real(isfinite(a->floats[i]) ? (double)a->floats[i] : 0));
         if (r >= 0) return set_item(to, a->name, list);
         json_decref(list);
         return r;
@@ -417,14 +419,23 @@ static const char *kind_of_type(int64_t type)
     return type <= INT32_MAX && rf_import_type_is_float((int32_t)type) ? "float" : "whole";
 }
 
+/* NULL: the node's results have the type of an operand. */
+static const char *kind_of_node(const lowering *l)
+{
+    const bool like = strcmp(l->n->op, "EyeLike") == 0;
+    if (!like && strcmp(l->n->op, "Cast") != 0) return NULL;
+    const rf_import_value *x = l->in[0];
+    const bool whole = like && x && (x->kind == RF_IMPORT_TENSOR ? x->whole : x->constant.whole);
+    return kind_of_type(
+        rf_import_attribute_int(l->n, like ? "dtype" : "to", whole ? RF_IMPORT_TYPE_INT64 : RF_IMPORT_TYPE_FLOAT));
+}
+
 /* Settings that a layer of the operation reads besides. */
 static rf_result add_special(const lowering *l, json_t *to)
 {
     static const char *const usual[] = { "Sigmoid", "Tanh", "Tanh", "Sigmoid", "Tanh", "Tanh" };
-    const char *op = l->n->op;
-    if (strcmp(op, "Cast") == 0)
-        return set_item(to, "kind",
-                        json_string(kind_of_type(rf_import_attribute_int(l->n, "to", RF_IMPORT_TYPE_FLOAT))));
+    const char *op = l->n->op, *kind = kind_of_node(l);
+    if (kind) return set_item(to, "kind", json_string(kind));
     if (strcmp(op, "ConstantOfShape") == 0) {
         const rf_import_attribute *a = rf_import_find_attribute(l->n, "value");
         rf_import_constant c = { 0 };
@@ -496,8 +507,7 @@ static bool is_whole(const lowering *l, uint32_t output)
     const uint32_t data = strcmp(l->n->op, "Where") == 0 ? 1 : 0;
     const rf_import_value *v = data < l->num_in ? l->in[data] : NULL;
     if (strncmp(l->n->op, "Arg", 3) == 0 || (strcmp(l->n->op, "TopK") == 0 && output == 1)) return true;
-    if (strcmp(l->n->op, "Cast") == 0)
-        return strcmp(kind_of_type(rf_import_attribute_int(l->n, "to", RF_IMPORT_TYPE_FLOAT)), "whole") == 0;
+    if (kind_of_node(l)) return strcmp(kind_of_node(l), "whole") == 0;
     if (l->op->truth || strcmp(l->n->op, "OneHot") == 0 || !v) return false;
     return v->kind == RF_IMPORT_TENSOR ? v->whole : v->constant.whole && v->constant.type != RF_IMPORT_TYPE_BOOL;
 }

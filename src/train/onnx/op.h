@@ -74,7 +74,8 @@ typedef struct rf_import_op_list {
     const rf_import_op *items;
     uint32_t count;
 } rf_import_op_list;
-extern const rf_import_op_list rf_import_element_ops, rf_import_axis_ops, rf_import_image_ops, rf_import_matrix_ops;
+extern const rf_import_op_list rf_import_element_ops, rf_import_axis_ops, rf_import_place_ops, rf_import_image_ops,
+    rf_import_matrix_ops;
 
 /* A layer of a configuration, whose reference it takes. `name` may be NULL. */
 rf_result rf_import_op_layer(json_t *config, const char *name, rf_layer **out);
@@ -109,6 +110,8 @@ static inline rf_tensor rf_import_scalar(const rf_import_call *c, double value)
 }
 /* Exchanges the last axis with another one: the same permutation there and back. */
 rf_tensor rf_import_swap_last(rf_import_call *c, rf_tensor x, int32_t axis);
+/* x[..., from:to:by, ...] along an axis as it stands now; -1: the trace has failed. */
+rf_tensor rf_import_slice(rf_import_call *c, rf_tensor x, int32_t axis, int64_t from, int64_t to, int64_t by);
 /* `value` in the shape of numbers, some of which may follow the batch. */
 rf_tensor rf_import_fill(rf_import_call *c, const rf_import_operand *sizes, double value);
 /* Whole numbers back in their type. */

@@ -13,7 +13,10 @@
 
 static rf_tensor softmax_of(rf_import_call *c, rf_tensor x)
 {
-    return c->op[0] == 'L' ? rf_log_softmax(c->t, x) : rf_softmax(c->t, x);
+    if (c->op[0] == 'L') return rf_log_softmax(c->t, x);
+    if (c->op[0] == 'S') return rf_softmax(c->t, x);
+    const int64_t width = rf_tensor_shape(c->t, x).dim[rf_tensor_shape(c->t, x).rank - 1];
+    return rf_one_hot(c->t, rf_argmax(c->t, x), (int32_t)(width < INT32_MAX ? width : INT32_MAX)); /* Hardmax */
 }
 
 /* Before opset 13 all axes from the given one on are one. */
@@ -70,9 +73,15 @@ static void arg_trace(rf_import_call *c)
 {
     const rf_tensor x = X;
     const int32_t at = rf_import_axis(c, rf_import_int(c, "axis", 0), rf_tensor_shape(c->t, x).rank);
-    const rf_tensor rows = rf_import_swap_last(c, x, at);
-    if (rf_import_int(c, "select_last_index", 0)) rf_import_call_fail(c, "asks for the last of equal elements");
-    const rf_tensor y = strcmp(c->op, "ArgMin") == 0 ? rf_argmin(c->t, rows) : rf_argmax(c->t, rows);
+    const bool last = rf_import_int(c, "select_last_index", 0); /* of equal elements: the first from the end */
+    rf_tensor rows = rf_import_swap_last(c, x, at);
+    if (last) rows = rf_reverse(c->t, rows, -1);
+    rf_tensor y = strcmp(c->op, "ArgMin") == 0 ? rf_argmin(c->t, rows) : rf_argmax(c->t, rows);
+    if (last) {
+        const rf_tensor end =
+            rf_subtract(c->t, rf_count_along(c->t, rows, rf_tensor_shape(c->t, rows).rank - 1), NUM(1));
+        y = rf_cast(c->t, rf_subtract(c->t, end, rf_cast(c->t, y, RF_F32)), RF_I32);
+    }
     const rf_tensor kept = rf_import_swap_last(c, rf_expand_dims(c->t, y, -1), at);
     c->out[0] = rf_import_int(c, "keepdims", 1) ? kept : rf_squeeze(c->t, kept, at);
 }
@@ -135,6 +144,22 @@ static void reduce_trace(rf_import_call *c)
     c->out[0] = rf_import_back(c, 0, y);
 }
 
+/* Elements less their mean, by their deviation. */
+static void mean_variance_trace(rf_import_call *c)
+{
+    static const int64_t usual[] = { 0, 2, 3 };
+    const rf_tensor x = X;
+    const int32_t rank = rf_tensor_shape(c->t, x).rank;
+    int32_t axes[RF_MAX_RANK];
+    rf_tensor mean, variance;
+    uint32_t count = rf_import_axes(c, 1, rank, axes);
+    for (; count < 3 && !json_object_get(c->attributes, "axes"); count++)
+        axes[count] = rf_import_axis(c, usual[count], rank);
+    if (rf_moments(c->t, x, axes, count, RF_KEEP_DIMS, &mean, &variance) < 0) return;
+    const rf_tensor deviation = rf_add(c->t, rf_sqrt(c->t, variance), NUM(1e-9));
+    c->out[0] = rf_divide(c->t, rf_subtract(c->t, x, mean), deviation);
+}
+
 /* ---- joining and taking ---- */
 
 static void concat_trace(rf_import_call *c)
@@ -148,7 +173,7 @@ static void concat_trace(rf_import_call *c)
     if (axis >= 0) c->out[0] = rf_concat(c->t, parts, c->num_in, axis);
 }
 
-static rf_tensor slice_axis(rf_import_call *c, rf_tensor x, int32_t axis, int64_t from, int64_t to, int64_t by)
+rf_tensor rf_import_slice(rf_import_call *c, rf_tensor x, int32_t axis, int64_t from, int64_t to, int64_t by)
 {
     int64_t begin[RF_MAX_RANK] = { 0 }, end[RF_MAX_RANK], step[RF_MAX_RANK];
     for (int32_t d = 0; d < RF_MAX_RANK; d++) {
@@ -180,7 +205,7 @@ static void split_trace(rf_import_call *c)
     if (count != 0 && count != c->num_out) rf_import_call_fail(c, "has other lengths than parts");
     for (uint32_t i = 0; i < c->num_out && rf_trace_status(c->t) >= 0; i++) {
         const int64_t length = count ? lengths[i] : equal;
-        c->out[i] = slice_axis(c, x, axis, at, i + 1 == c->num_out && !count ? INT64_MAX : at + length, 1);
+        c->out[i] = rf_import_slice(c, x, axis, at, i + 1 == c->num_out && !count ? INT64_MAX : at + length, 1);
         at += length;
     }
 }
@@ -228,7 +253,7 @@ static void slice_trace(rf_import_call *c)
         if (step > INT32_MAX) step = INT32_MAX;
         if (step < -INT32_MAX) step = -INT32_MAX;
         if (step < 0 && axis >= 0 && end < -rf_tensor_shape(c->t, x).dim[axis]) end = INT64_MIN;
-        x = slice_axis(c, x, axis, clamp_number(from[i]), end, step);
+        x = rf_import_slice(c, x, axis, clamp_number(from[i]), end, step);
     }
     c->out[0] = x;
 }
@@ -241,14 +266,15 @@ static rf_tensor pad_side(rf_import_call *c, rf_tensor x, int32_t axis, int64_t 
     if (strcmp(mode, "edge") == 0) {
         int64_t copies[RF_MAX_RANK] = { 1, 1, 1, 1, 1, 1 };
         copies[axis] = count;
-        const rf_tensor border = slice_axis(c, x, axis, before ? 0 : -1, before ? 1 : INT64_MAX, 1);
+        const rf_tensor border = rf_import_slice(c, x, axis, before ? 0 : -1, before ? 1 : INT64_MAX, 1);
         return rf_tile(c->t, border, copies, (uint32_t)axis + 1);
     }
     if (strcmp(mode, "wrap") == 0)
-        return before ? slice_axis(c, x, axis, size - count, INT64_MAX, 1) : slice_axis(c, x, axis, 0, count, 1);
+        return before ? rf_import_slice(c, x, axis, size - count, INT64_MAX, 1)
+                      : rf_import_slice(c, x, axis, 0, count, 1);
     if (count >= size) rf_import_call_fail(c, "reflects more than there is");
-    const rf_tensor beside =
-        before ? slice_axis(c, x, axis, 1, count + 1, 1) : slice_axis(c, x, axis, size - count - 1, size - 1, 1);
+    const rf_tensor beside = before ? rf_import_slice(c, x, axis, 1, count + 1, 1)
+                                    : rf_import_slice(c, x, axis, size - count - 1, size - 1, 1);
     return rf_reverse(c->t, beside, axis);
 }
 
@@ -275,7 +301,7 @@ static void pad_trace(rf_import_call *c)
     }
     for (int32_t d = 0; d < rank; d++) { /* negative ones take away */
         if (before[d] >= 0 && after[d] >= 0) continue;
-        x = slice_axis(c, x, d, before[d] < 0 ? -before[d] : 0, after[d] < 0 ? after[d] : INT64_MAX, 1);
+        x = rf_import_slice(c, x, d, before[d] < 0 ? -before[d] : 0, after[d] < 0 ? after[d] : INT64_MAX, 1);
         if (before[d] < 0) before[d] = 0;
         if (after[d] < 0) after[d] = 0;
     }
@@ -291,75 +317,6 @@ static void pad_trace(rf_import_call *c)
         if (last > first || !first) x = rf_concat(c->t, &parts[first], last - first + 1, d);
     }
     c->out[0] = rf_import_back(c, 0, x);
-}
-
-/* Negative numbers count from the end, which rf_gather() does not know. */
-static rf_tensor from_end(rf_import_call *c, uint32_t i, int64_t size)
-{
-    if (rf_import_has(c, i) && !c->in[i].tensor.id) {
-        const int64_t count = rf_shape_count(c->in[i].shape);
-        double *counted = rf_arena_alloc(&c->arena, (size_t)count * sizeof(double));
-        if (!counted) return (rf_tensor){ 0 };
-        for (int64_t k = 0; k < count; k++)
-            counted[k] = c->in[i].numbers[k] + (c->in[i].numbers[k] < 0 ? (double)size : 0);
-        c->in[i].numbers = counted;
-        return rf_import_tensor_of(c, i);
-    }
-    if (!rf_import_int(c, "negative", 1)) return rf_import_tensor_of(c, i);
-    const rf_tensor at = rf_import_float_of(c, i);
-    const rf_tensor below = rf_compare(c->t, RF_LESS, at, NUM(0));
-    return rf_cast(c->t, rf_where(c->t, below, rf_add(c->t, at, NUM((double)size)), at), RF_I32);
-}
-
-static void gather_trace(rf_import_call *c)
-{
-    const rf_tensor x = rf_import_tensor_of(c, 0);
-    const rf_shape shape = rf_tensor_shape(c->t, x);
-    const int32_t axis = rf_import_axis(c, rf_import_int(c, "axis", 0), shape.rank);
-    if (axis < 0) return;
-    const bool one = !c->in[1].tensor.id && rf_shape_count(c->in[1].shape) == 1;
-    if (one) { /* a part, which may be one along the batch */
-        const int64_t at = (int64_t)c->in[1].numbers[0];
-        const rf_tensor part = slice_axis(c, x, axis, at, at == -1 ? INT64_MAX : at + 1, 1);
-        c->out[0] = c->in[1].shape.rank == 0 ? rf_squeeze(c->t, part, axis) : part;
-        for (int32_t d = 1; d < c->in[1].shape.rank; d++) c->out[0] = rf_expand_dims(c->t, c->out[0], axis);
-        return;
-    }
-    c->out[0] = rf_gather(c->t, x, from_end(c, 1, shape.dim[axis]), axis);
-}
-
-/* Rows of each example by numbers of its own. */
-static void gather_nd_trace(rf_import_call *c)
-{
-    const rf_tensor x = X;
-    const rf_shape shape = rf_tensor_shape(c->t, x), at = rf_import_shape_of_operand(c, 1);
-    const int64_t batch_dims = rf_import_int(c, "batch_dims", 0);
-    if (at.rank < 1 || at.dim[at.rank - 1] != 1 || batch_dims > 1 || (batch_dims == 1 && at.rank != 3)) {
-        rf_import_call_fail(c, "takes elements by more than one number");
-        return;
-    }
-    const rf_tensor numbers = rf_squeeze(c->t, from_end(c, 1, shape.dim[batch_dims]), -1);
-    c->out[0] = batch_dims ? rf_gather_positions(c->t, x, numbers) : rf_gather(c->t, x, numbers, 0);
-}
-
-static void one_hot_trace(rf_import_call *c)
-{
-    const int64_t depth = (int64_t)rf_import_number(c, 1, 0);
-    const double *values;
-    int64_t count;
-    if (!rf_import_numbers(c, 2, &values, &count)) return;
-    if (depth < 1 || depth > 1 << 24 || count != 2) {
-        rf_import_call_fail(c, "has no depth, or no two values");
-        return;
-    }
-    const double off = values[0], on = values[1];
-    const rf_tensor hot = rf_one_hot(c->t, from_end(c, 0, depth), (int32_t)depth);
-    rf_tensor y = off == 0 && on == 1 ? hot : rf_add(c->t, rf_multiply(c->t, hot, NUM(on - off)), NUM(off));
-    const int32_t rank = rf_tensor_shape(c->t, y).rank, axis = rf_import_axis(c, rf_import_int(c, "axis", -1), rank);
-    int32_t perm[RF_MAX_RANK];
-    for (int32_t d = 0; d < rank; d++) perm[d] = d < axis ? d : d == axis ? rank - 1 : d - 1;
-    if (axis >= 0 && axis != rank - 1) y = rf_transpose(c->t, y, perm);
-    c->out[0] = y;
 }
 
 /* ---- shapes ---- */
@@ -589,6 +546,8 @@ static const rf_import_op ops[] = {
     R("ReduceLogSumExp"),
     A("Softmax", softmax_trace, 1, 1, 1, RF_IMPORT_RANK_SAME),
     A("LogSoftmax", softmax_trace, 1, 1, 1, RF_IMPORT_RANK_SAME),
+    A("Hardmax", softmax_trace, 1, 1, 1, RF_IMPORT_RANK_SAME),
+    A("MeanVarianceNormalization", mean_variance_trace, 1, 1, 1, RF_IMPORT_RANK_SAME),
     A("CumSum", cumsum_trace, 2, 2, 1, RF_IMPORT_RANK_SAME),
     A("TopK", top_k_trace, 1, 2, 2, RF_IMPORT_RANK_SAME),
     A("ArgMax", arg_trace, 1, 1, 1, RF_IMPORT_RANK_SPECIAL),
@@ -597,9 +556,6 @@ static const rf_import_op ops[] = {
     A("Split", split_trace, 1, 2, RF_MAX_CUSTOM_TENSORS, RF_IMPORT_RANK_SAME),
     A("Slice", slice_trace, 1, 5, 1, RF_IMPORT_RANK_SAME),
     A("Pad", pad_trace, 1, 4, 1, RF_IMPORT_RANK_SAME),
-    P("Gather", gather_trace, 2, 2, 1, RF_IMPORT_RANK_SPECIAL),
-    P("GatherND", gather_nd_trace, 2, 2, 1, RF_IMPORT_RANK_SPECIAL),
-    P("OneHot", one_hot_trace, 3, 3, 1, RF_IMPORT_RANK_SPECIAL),
     P("Reshape", reshape_trace, 2, 2, 1, RF_IMPORT_RANK_SPECIAL),
     P("Flatten", flatten_trace, 1, 1, 1, RF_IMPORT_RANK_SPECIAL),
     P("Transpose", transpose_trace, 1, 1, 1, RF_IMPORT_RANK_SAME),

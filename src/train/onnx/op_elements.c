@@ -215,6 +215,13 @@ static rf_tensor mod_of(rf_import_call *c, rf_tensor a, rf_tensor b)
     return rf_subtract(c->t, a, rf_multiply(c->t, part, b));
 }
 
+/* By powers of 2, as products and quotients of whole numbers. */
+static rf_tensor shift_of(rf_import_call *c, rf_tensor a, rf_tensor b)
+{
+    const rf_tensor factor = rf_round(c->t, rf_pow(c->t, NUM(2), b));
+    return rf_import_text(c, "direction", "")[0] == 'L' ? rf_multiply(c->t, a, factor) : div_of(c, a, factor);
+}
+
 static rf_tensor and_of(rf_import_call *c, rf_tensor a, rf_tensor b)
 {
     return rf_multiply(c->t, a, b);
@@ -242,10 +249,10 @@ static const struct {
     plain2_fn plain;
     other2_fn other;
 } binary[] = {
-    { "Add", rf_add, NULL },     { "Sub", rf_subtract, NULL }, { "Mul", rf_multiply, NULL }, { "Pow", rf_pow, NULL },
-    { "Max", rf_maximum, NULL }, { "Min", rf_minimum, NULL },  { "Sum", rf_add, NULL },      { "Mean", rf_add, NULL },
-    { "Div", NULL, div_of },     { "Mod", NULL, mod_of },      { "And", NULL, and_of },      { "Or", NULL, or_of },
-    { "Xor", NULL, xor_of },     { "PRelu", NULL, prelu_of },
+    { "Add", rf_add, NULL },     { "Sub", rf_subtract, NULL }, { "Mul", rf_multiply, NULL },   { "Pow", rf_pow, NULL },
+    { "Max", rf_maximum, NULL }, { "Min", rf_minimum, NULL },  { "Sum", rf_add, NULL },        { "Mean", rf_add, NULL },
+    { "Div", NULL, div_of },     { "Mod", NULL, mod_of },      { "And", NULL, and_of },        { "Or", NULL, or_of },
+    { "Xor", NULL, xor_of },     { "PRelu", NULL, prelu_of },  { "BitShift", NULL, shift_of },
 };
 
 static void binary_trace(rf_import_call *c)
@@ -420,6 +427,7 @@ static const rf_import_op ops[] = {
     B("Div"),
     B("Mod"),
     B("PRelu"),
+    B("BitShift"),
     BT("And"),
     BT("Or"),
     BT("Xor"),

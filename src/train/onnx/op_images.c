@@ -194,94 +194,39 @@ static void global_pool_trace(rf_import_call *c)
 
 /* ---- sizes ---- */
 
-typedef struct resize {
-    const char *mode, *coordinates, *nearest;
-    double cubic;
-} resize;
-
-/* Where pixel i of the result lies in the image. */
-static double place_of(const resize *r, int64_t i, int64_t in, int64_t out, double scale)
+/* Which of `names` an attribute has. */
+static int choice_of(rf_import_call *c, const char *attribute, const char *fallback, const char *const *names,
+                     int count)
 {
-    const double half = ((double)i + 0.5) / scale - 0.5;
-    if (strcmp(r->coordinates, "asymmetric") == 0) return (double)i / scale;
-    if (strcmp(r->coordinates, "align_corners") == 0)
-        return out > 1 ? (double)i * (double)(in - 1) / (double)(out - 1) : 0;
-    if (strcmp(r->coordinates, "pytorch_half_pixel") == 0) return out > 1 ? half : 0;
-    if (strcmp(r->coordinates, "half_pixel_symmetric") == 0)
-        return (double)in / 2 * (1 - (double)out / (scale * (double)in)) + half;
-    return half;
+    const char *text = rf_import_text(c, attribute, fallback);
+    for (int i = 0; i < count; i++)
+        if (strcmp(text, names[i]) == 0) return i;
+    (void)rf_trace_fail(c->t, RF_ERROR_UNSUPPORTED, "%s has '%.40s' as %s, which is not there", c->op, text, attribute);
+    return 0;
 }
 
-static double nearest_of(const resize *r, double place)
+/* Numbers of an operand; before opset 9, of an attribute. */
+static bool find_scales(rf_import_call *c, uint32_t operand, double listed[RF_MAX_RANK], const double **numbers,
+                        int64_t *count)
 {
-    if (strcmp(r->nearest, "floor") == 0) return floor(place);
-    if (strcmp(r->nearest, "ceil") == 0) return ceil(place);
-    return strcmp(r->nearest, "round_prefer_ceil") == 0 ? floor(place + 0.5) : ceil(place - 0.5);
+    if (c->opset >= 9) return rf_import_numbers(c, operand, numbers, count);
+    const json_t *list = json_object_get(c->attributes, "scales");
+    *count = (int64_t)(json_array_size(list) < RF_MAX_RANK ? json_array_size(list) : RF_MAX_RANK);
+    for (int64_t i = 0; i < *count; i++) listed[i] = json_number_value(json_array_get(list, (size_t)i));
+    *numbers = listed;
+    return true;
 }
 
-/* Weight of the pixel that is `distance` away, by Keys' cubic of that parameter. */
-static double cubic_weight(double a, double distance)
-{
-    const double x = fabs(distance);
-    if (x <= 1) return ((a + 2) * x - (a + 3)) * x * x + 1;
-    return x < 2 ? ((a * x - 5 * a) * x + 8 * a) * x - 4 * a : 0;
-}
-
-/* A weighted sum of pixels along one axis: one, two or four of them. */
-static rf_tensor resize_axis(rf_import_call *c, rf_tensor x, const resize *r, int32_t axis, int64_t out, double scale)
-{
-    const rf_shape shape = rf_tensor_shape(c->t, x);
-    const int64_t in = shape.dim[axis];
-    const int taps = strcmp(r->mode, "nearest") == 0 ? 1 : strcmp(r->mode, "cubic") == 0 ? 4 : 2;
-    rf_shape weights_shape = { .rank = shape.rank };
-    for (int32_t d = 0; d < shape.rank; d++) weights_shape.dim[d] = d == axis ? out : 1;
-    int32_t *at = rf_arena_alloc(&c->arena, (size_t)out * sizeof(*at));
-    float *weights = rf_arena_alloc(&c->arena, (size_t)out * sizeof(*weights));
-    rf_tensor sum = { 0 };
-    for (int k = 0; at && weights && k < taps; k++) {
-        for (int64_t i = 0; i < out; i++) {
-            const double place = place_of(r, i, in, out, scale), base = floor(place);
-            double pixel = taps == 1 ? nearest_of(r, place) : taps == 2 ? base + k : base + k - 1;
-            weights[i] = taps == 1   ? 1
-                         : taps == 2 ? (float)(1 - fabs(place - pixel))
-                                     : (float)cubic_weight(r->cubic, place - pixel);
-            pixel = pixel < 0 ? 0 : pixel > (double)(in - 1) ? (double)(in - 1) : pixel;
-            at[i] = (int32_t)pixel;
-        }
-        const rf_tensor numbers = rf_constant_array(c->t, &(rf_array){ RF_I32, RF_SHAPE(out), at });
-        rf_tensor part = rf_gather(c->t, x, numbers, axis);
-        if (taps > 1)
-            part = rf_multiply(c->t, part, rf_constant_array(c->t, &(rf_array){ RF_F32, weights_shape, weights }));
-        sum = sum.id ? rf_add(c->t, sum, part) : part;
-    }
-    return sum;
-}
-
-/* Whole factors of rows and columns, whose pixels lie where rf_upsample2d() has them. */
-static bool whole_factors(rf_import_call *c, const resize *r, const double scale[RF_MAX_RANK], int32_t factor[2])
-{
-    const bool nearest = strcmp(r->mode, "nearest") == 0, half = strcmp(r->coordinates, "half_pixel") == 0;
-    const bool asymmetric = strcmp(r->coordinates, "asymmetric") == 0;
-    if (!c->last ||
-        (nearest ? !(asymmetric && strcmp(r->nearest, "floor") == 0) && !(half && strncmp(r->nearest, "round", 5) == 0)
-                 : !half || strcmp(r->mode, "linear") != 0))
-        return false;
-    for (int k = 0; k < 2; k++) {
-        if (scale[1 + k] < 1 || scale[1 + k] > 512 || scale[1 + k] != floor(scale[1 + k])) return false;
-        factor[k] = (int32_t)scale[1 + k];
-    }
-    return scale[0] == 1 && scale[3] == 1;
-}
-
-/* Scales or sizes by the axes of the file, put where axes are now. */
+/* Scales or sizes by the axes of the file, put where axes are now; 0: the scale is that of the sizes. */
 static bool find_sizes(rf_import_call *c, rf_tensor x, int64_t out[RF_MAX_RANK], double scale[RF_MAX_RANK])
 {
     const double *numbers;
+    double listed[RF_MAX_RANK];
     int64_t count = 0, axes[RF_MAX_RANK];
     const rf_shape shape = rf_tensor_shape(c->t, x);
     const uint32_t at = c->opset < 11 ? 1 : 2;
     const bool by_size = c->opset >= 11 && rf_import_has(c, 3) && rf_shape_count(c->in[3].shape) > 0;
-    if (!rf_import_numbers(c, by_size ? 3 : at, &numbers, &count)) return false;
+    if (!find_scales(c, by_size ? 3 : at, listed, &numbers, &count)) return false;
     const uint32_t num_axes = rf_import_ints(c, "axes", axes, RF_MAX_RANK);
     if (count != (num_axes ? (int64_t)num_axes : shape.rank)) {
         rf_import_call_fail(c, "has other sizes than its operand has dimensions");
@@ -289,7 +234,7 @@ static bool find_sizes(rf_import_call *c, rf_tensor x, int64_t out[RF_MAX_RANK],
     }
     for (int32_t d = 0; d < shape.rank; d++) {
         out[d] = shape.dim[d];
-        scale[d] = 1;
+        scale[d] = 0;
     }
     for (int64_t i = 0; i < count; i++) {
         const int32_t axis = rf_import_axis(c, num_axes ? axes[i] : i, shape.rank);
@@ -301,66 +246,79 @@ static bool find_sizes(rf_import_call *c, rf_tensor x, int64_t out[RF_MAX_RANK],
             return false;
         }
         out[axis] = (int64_t)size;
-        scale[axis] = by_size ? size / (double)shape.dim[axis] : numbers[i];
+        scale[axis] = by_size ? 0 : numbers[i];
     }
     return true;
 }
 
+/* One axis of any tensor, as the height of images with a row for each element in front. */
+static rf_tensor resize_axis(rf_import_call *c, rf_tensor x, rf_resize2d_params p, int32_t axis, int64_t size,
+                             double scale)
+{
+    const int32_t behind = rf_tensor_shape(c->t, x).rank - 1 - axis;
+    const rf_size one = rf_size_fixed(1);
+    rf_size back[RF_MAX_RANK];
+    if (p.coordinates == RF_RESIZE_TF_HALF_PIXEL) rf_import_call_fail(c, "has coordinates that images alone have");
+    const rf_size four[] = { axis ? rf_size_of(x, 0, axis) : one, rf_size_of(x, axis, 1),
+                             behind ? rf_size_of(x, axis + 1, behind) : one, one };
+    const rf_tensor image = rf_regroup(c->t, x, four, 4);
+    p.size[0] = (int32_t)size;
+    p.size[1] = (int32_t)rf_tensor_shape(c->t, image).dim[2];
+    p.scale[0] = (float)scale;
+    p.scale[1] = 0;
+    const uint32_t rank = rf_sizes_of(c->t, x, 0, back);
+    back[axis] = rf_size_fixed(size);
+    return rf_regroup(c->t, rf_resize2d(c->t, image, &p), back, rank);
+}
+
 static void resize_trace(rf_import_call *c)
 {
+    static const char *const modes[] = { "nearest", "linear", "cubic", "bilinear" }, /* in the order of values */
+        *const coordinates[] = { "half_pixel",         "align_corners",        "asymmetric",
+                                 "pytorch_half_pixel", "tf_half_pixel_for_nn", "half_pixel_symmetric" },
+                             *const rounding[] = { "round_prefer_floor", "round_prefer_ceil", "floor", "ceil" };
     rf_tensor x = X;
     const rf_shape shape = rf_tensor_shape(c->t, x);
     const bool old = c->opset < 11;
-    resize r = { .mode = rf_import_text(c, "mode", "nearest"),
-                 .coordinates = rf_import_text(c, "coordinate_transformation_mode", old ? "asymmetric" : "half_pixel"),
-                 .nearest = rf_import_text(c, "nearest_mode", old ? "floor" : "round_prefer_floor"),
-                 .cubic = rf_import_real(c, "cubic_coeff_a", -0.75) };
+    const int mode = choice_of(c, "mode", "nearest", modes, 4),
+              place = choice_of(c, "coordinate_transformation_mode", old ? "asymmetric" : "half_pixel", coordinates, 6);
+    const double cubic = rf_import_real(c, "cubic_coeff_a", -0.75);
+    rf_resize2d_params p = {
+        .method = mode == 3 ? RF_RESIZE_BILINEAR : (rf_resize_method)mode,
+        .coordinates = place == 5 ? RF_RESIZE_HALF_PIXEL : (rf_resize_coordinates)place,
+        .rounding = (rf_resize_rounding)choice_of(c, "nearest_mode", old ? "floor" : "round_prefer_floor", rounding, 4),
+        .cubic = cubic == 0 ? RF_ZERO : (float)cubic,
+        .skip_outside = rf_import_int(c, "exclude_outside", 0) != 0,
+    };
     int64_t out[RF_MAX_RANK];
     double scale[RF_MAX_RANK];
-    int32_t factor[2];
-    if (strcmp(r.mode, "bilinear") == 0) r.mode = "linear";
-    if (strcmp(r.coordinates, "tf_crop_and_resize") == 0 || strncmp(r.coordinates, "tf_half", 7) == 0)
-        rf_import_call_fail(c, "has coordinates of TensorFlow's older forms");
     if (rf_import_int(c, "antialias", 0)) rf_import_call_fail(c, "has antialias");
-    if (rf_import_int(c, "exclude_outside", 0)) rf_import_call_fail(c, "has exclude_outside");
     if (strcmp(rf_import_text(c, "keep_aspect_ratio_policy", "stretch"), "stretch") != 0)
         rf_import_call_fail(c, "keeps the ratio of sizes");
     if (rf_trace_status(c->t) < 0 || !find_sizes(c, x, out, scale)) return;
-    if (whole_factors(c, &r, scale, factor)) {
-        c->out[0] = rf_upsample2d(
-            c->t, x, factor, strcmp(r.mode, "nearest") == 0 ? RF_INTERPOLATION_NEAREST : RF_INTERPOLATION_BILINEAR);
-        return;
+    for (int32_t d = 0; d < shape.rank; d++) {
+        const bool whole = scale[d] == 0 || scale[d] * (double)shape.dim[d] == (double)out[d];
+        if (place == 5 && !whole) rf_import_call_fail(c, "is symmetric about a length that is no whole number");
+        if (out[d] == shape.dim[d] && whole) continue;
+        if (!c->last || d == 0 || d == 3) x = resize_axis(c, x, p, d, out[d], scale[d]);
     }
-    for (int32_t d = 0; d < shape.rank && rf_trace_status(c->t) >= 0; d++)
-        if (out[d] != shape.dim[d] || scale[d] != 1) x = resize_axis(c, x, &r, d, out[d], scale[d]);
-    c->out[0] = x;
+    for (int k = 0; k < 2 && c->last; k++) {
+        p.size[k] = (int32_t)out[1 + k];
+        p.scale[k] = (float)scale[1 + k];
+    }
+    c->out[0] = c->last ? rf_resize2d(c->t, x, &p) : x;
 }
 
 /* ---- channels and places ---- */
 
 static void blocks_trace(rf_import_call *c)
 {
-    const rf_tensor x = X;
-    const rf_shape s = rf_tensor_shape(c->t, x);
-    const int64_t b = rf_import_int(c, "blocksize", 0);
-    const bool deep = strcmp(c->op, "SpaceToDepth") == 0;
-    if (s.rank != 4 || b < 1 || b > 4096 || (deep ? s.dim[1] % b != 0 || s.dim[2] % b != 0 : s.dim[3] % (b * b) != 0)) {
-        rf_import_call_fail(c, "has blocks that do not fit its operand");
-        return;
-    }
-    static const int32_t turned[] = { 0, 1, 3, 2, 4, 5 }, columns[] = { 0, 1, 4, 2, 5, 3 };
-    if (deep) {
-        const rf_tensor parts = rf_reshape(c->t, x, RF_SHAPE(-1, s.dim[1] / b, b, s.dim[2] / b, b, s.dim[3]));
-        c->out[0] = rf_reshape(c->t, rf_transpose(c->t, parts, turned),
-                               RF_SHAPE(-1, s.dim[1] / b, s.dim[2] / b, s.dim[3] * b * b));
-        return;
-    }
-    const int64_t channels = s.dim[3] / (b * b);
+    const int64_t size = rf_import_int(c, "blocksize", 0);
+    const int32_t block = size > 0 && size <= INT32_MAX ? (int32_t)size : 0;
     const bool crd = strcmp(rf_import_text(c, "mode", "DCR"), "CRD") == 0;
-    const rf_shape to =
-        crd ? RF_SHAPE(-1, s.dim[1], s.dim[2], channels, b, b) : RF_SHAPE(-1, s.dim[1], s.dim[2], b, b, channels);
-    const rf_tensor parts = rf_transpose(c->t, rf_reshape(c->t, x, to), crd ? columns : turned);
-    c->out[0] = rf_reshape(c->t, parts, RF_SHAPE(-1, s.dim[1] * b, s.dim[2] * b, channels));
+    c->out[0] = strcmp(c->op, "SpaceToDepth") == 0
+                    ? rf_space_to_depth(c->t, X, block, RF_CHANNELS_INNER)
+                    : rf_depth_to_space(c->t, X, block, crd ? RF_CHANNELS_OUTER : RF_CHANNELS_INNER);
 }
 
 /* ---- norms ---- */
@@ -465,7 +423,7 @@ static const rf_import_op ops[] = {
     I("GlobalAveragePool", global_pool_trace, 1, 1),
     I("GlobalMaxPool", global_pool_trace, 1, 1),
     I("Resize", resize_trace, 2, 4),
-    I("Upsample", resize_trace, 2, 2),
+    I("Upsample", resize_trace, 1, 2),
     I("DepthToSpace", blocks_trace, 1, 1),
     I("SpaceToDepth", blocks_trace, 1, 1),
     I("BatchNormalization", batch_norm_trace, 5, 5),

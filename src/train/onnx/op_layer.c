@@ -12,8 +12,8 @@ enum { MOST_STACK = 64 };
 
 const rf_import_op *rf_import_find_op(const char *name)
 {
-    const rf_import_op_list *const lists[] = { &rf_import_element_ops, &rf_import_axis_ops, &rf_import_image_ops,
-                                               &rf_import_matrix_ops };
+    const rf_import_op_list *const lists[] = { &rf_import_element_ops, &rf_import_axis_ops, &rf_import_place_ops,
+                                               &rf_import_image_ops, &rf_import_matrix_ops };
     for (size_t k = 0; k < sizeof(lists) / sizeof(lists[0]); k++)
         for (uint32_t i = 0; i < lists[k]->count; i++)
             if (strcmp(lists[k]->items[i].name, name) == 0) return &lists[k]->items[i];

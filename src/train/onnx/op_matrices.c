@@ -57,6 +57,18 @@ static float epsilon_of(rf_import_call *c)
     return epsilon == 0 ? RF_ZERO : (float)epsilon;
 }
 
+/* Mean, and 1 by the deviation, of rows. */
+static void moments_trace(rf_import_call *c, rf_tensor x, int64_t axis)
+{
+    const int32_t rank = rf_tensor_shape(c->t, x).rank;
+    int32_t axes[RF_MAX_RANK];
+    rf_tensor mean, variance;
+    for (int32_t d = (int32_t)axis; d < rank; d++) axes[d - axis] = d;
+    if (rf_moments(c->t, x, axes, (uint32_t)(rank - axis), RF_KEEP_DIMS, &mean, &variance) < 0) return;
+    c->out[1] = mean;
+    if (c->num_out > 2) c->out[2] = rf_rsqrt(c->t, rf_add(c->t, variance, NUM(rf_import_real(c, "epsilon", 1e-5))));
+}
+
 /* All axes from the given one on are one row. */
 static void layer_norm_trace(rf_import_call *c)
 {
@@ -64,7 +76,6 @@ static void layer_norm_trace(rf_import_call *c)
     const rf_shape shape = rf_tensor_shape(c->t, x);
     int64_t axis = rf_import_int(c, "axis", -1);
     if (axis < 0) axis += shape.rank;
-    if (c->num_out > 1) rf_import_call_fail(c, "gives its mean, which is not there");
     if (axis < 0 || axis >= shape.rank) rf_import_call_fail(c, "has an axis that its operand lacks");
     if (rf_trace_status(c->t) < 0) return;
     rf_tensor v[2] = { none, none };
@@ -82,6 +93,7 @@ static void layer_norm_trace(rf_import_call *c)
     const rf_tensor y =
         rms ? rf_rms_norm(c->t, rows, v[0], epsilon_of(c)) : rf_layer_norm(c->t, rows, v[0], v[1], epsilon_of(c));
     c->out[0] = axis == shape.rank - 1 ? y : rf_regroup(c->t, y, back, rank);
+    if (c->num_out > 1) moments_trace(c, x, axis);
 }
 
 static void lp_norm_trace(rf_import_call *c)
@@ -264,7 +276,7 @@ static const rf_import_op ops[] = {
     P("MatMul", matmul_trace, 2, 2, 1, RF_IMPORT_RANK_SPECIAL),
     P("Gemm", gemm_trace, 2, 3, 1, RF_IMPORT_RANK_SAME),
     P("Einsum", einsum_trace, 1, 8, 1, RF_IMPORT_RANK_SPECIAL),
-    P("LayerNormalization", layer_norm_trace, 1, 3, 1, RF_IMPORT_RANK_SAME),
+    P("LayerNormalization", layer_norm_trace, 1, 3, 3, RF_IMPORT_RANK_SAME),
     P("RmsNorm", layer_norm_trace, 1, 2, 1, RF_IMPORT_RANK_SAME),
     { "LpNormalization", lp_norm_trace, RF_IMPORT_AXES, 1, 1, 1, RF_IMPORT_RANK_SAME, 0 },
     P("LSTM", recurrent_trace, 3, 8, 3, RF_IMPORT_RANK_SPECIAL),

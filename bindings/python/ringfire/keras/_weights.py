@@ -29,17 +29,22 @@ class WeightReport(NamedTuple):
     """What became of the variables of a model, and which tensors no variable got.
 
     ``loaded`` and ``mismatched`` have pairs of a variable and a tensor; a mismatch says besides
-    what does not fit.
+    what does not fit. ``str()`` gives a line for each but those that were loaded.
     """
 
     loaded: List[Tuple[str, str]]
     missing: List[str]
     mismatched: List[Tuple[str, str, str]]
     left_over: List[str]
+    summary: str = ""
+
+    def __str__(self) -> str:
+        return self.summary
 
 
-def _report(made: Any) -> WeightReport:
-    report = WeightReport([], [], [], [])
+def report_of(made: Any) -> WeightReport:
+    """Of an ``rf_weight_report``."""
+    report = WeightReport([], [], [], [], text(made.summary))
     for note in made.notes[0:made.count]:
         if note.outcome == lib.RF_WEIGHT_LOADED:
             report.loaded.append((text(note.variable), text(note.tensor)))
@@ -74,6 +79,6 @@ def load(model: Any, path: bytes, rules: Rules, **flags: bool) -> WeightReport:
         "rules": array, "num_rules": len(listed), "report": made, **flags})
     try:
         check(lib.rf_model_load_weights_with(model, path, params))
-        return _report(made)
+        return report_of(made)
     finally:
         lib.rf_weight_report_free(made)

@@ -185,6 +185,8 @@ class BatchNormalization(Layer):
 
     ``synchronized``: of all replicas' examples together; ``virtual_batch_size``: of so many
     consecutive examples. Either makes results independent of how a batch is split.
+    ``unbiased_variance``: the moving variance takes that of each batch times n / (n - 1), as in
+    PyTorch.
     """
 
     _masks = "passes"
@@ -196,7 +198,8 @@ class BatchNormalization(Layer):
                  gamma_initializer: InitializerLike = "ones",
                  beta_regularizer: RegularizerLike = None,
                  gamma_regularizer: RegularizerLike = None, synchronized: bool = False,
-                 virtual_batch_size: Optional[int] = None, **options: Any) -> None:
+                 virtual_batch_size: Optional[int] = None, unbiased_variance: bool = False,
+                 **options: Any) -> None:
         super().__init__(**options)
 
 

@@ -24,7 +24,7 @@ from ._inference import Inference
 from ._layer import Input, InputLayer, KerasTensor, Layer, apply_in, as_list, assign_all
 from ._layer import call_python, parts_of, snake_case, tracing
 from ._layer import training_here
-from ._weights import Rules, WeightReport, WeightRule
+from ._weights import Rules, WeightReport, WeightRule, report_of
 from .metrics import table_of
 
 __all__ = ["Inference", "Input", "Model", "ModelLayer", "Pretrained", "Sequential", "WeightReport",
@@ -721,6 +721,11 @@ class Pretrained(_Loaded):
         while found := lib.rf_pretrained_new_variable(self._directory.pointer, len(names)):
             names.append(text(found))
         return names
+
+    @property
+    def weight_report(self) -> WeightReport:
+        """What became of the variables, and which tensors of the directory are not used."""
+        return report_of(lib.rf_pretrained_weight_report(self._directory.pointer))
 
     def image_scale(self) -> Tuple[Tuple[float, ...], Tuple[float, ...]]:
         """Mean and deviation of each channel, of images in [0, 1], that
