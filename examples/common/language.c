@@ -36,6 +36,16 @@ int language_open(rf_strategy *strategy, const char *directory, rf_quantization 
     return open_text(directory, out);
 }
 
+int language_save(language *l, const char *path)
+{
+    rf_model *model = rf_pretrained_model(l->pretrained);
+    const rf_pretrained_gguf_params f16 = { .type = RF_GGUF_F16 };
+    if (rf_lora_active(model)) TRY(rf_lora_merge(model, rf_lora_active(model)));
+    TRY(is_gguf(path) ? rf_pretrained_save_gguf(l->pretrained, path, &f16) : rf_pretrained_save(l->pretrained, path));
+    example_print("Written to %s\n", path);
+    return 0;
+}
+
 rf_quantization language_parse_bits(struct argp_state *state, const char *text)
 {
     if (strcmp(text, "nf4") == 0) return RF_QUANTIZATION_NF4;

@@ -20,6 +20,10 @@ int language_open(rf_strategy *strategy, const char *directory, rf_quantization 
 rf_quantization language_parse_bits(struct argp_state *state, const char *text);
 void language_close(language *l);
 
+/* Writes the model, its adapter merged, as a directory, or as a GGUF file where the path ends with ".gguf". Says what
+ * is wrong and returns -1. */
+int language_save(language *l, const char *path);
+
 /* How texts are written; zeros are what the directory says, and greedy where it says nothing. */
 typedef struct language_settings {
     rf_sampling_params sampling; /* each field that is not 0 replaces that of the directory */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Trains a language model of the Hugging Face hub on chats, and writes it back. */
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -29,6 +30,8 @@ typedef struct app {
     rf_optimizer *optimizer;
     rf_callback *callbacks[MAX_CALLBACKS];
     uint32_t num_callbacks;
+    double trained, seconds;     /* tokens, and the time that they took */
+    atomic_ullong chats, tokens; /* that have been read: what a chat has in the mean */
     progress bar;
     char label[32];
 } app;
@@ -53,7 +56,7 @@ static const struct argp_option own_options[] = {
       "JSON Lines with \"messages\", \"prompt\" and \"completion\", or \"text\"; may be given again", 1 },
     { "validation", OPTION_HELD_OUT, "FILE", 0, "The same for a loss after each epoch", 1 },
     { "out", OPTION_OUT, "DIR", 0,
-      "Write the trained model there, as the directory that it comes from; with --lora the adapter, as PEFT does", 1 },
+      "Write the trained model there, as a directory, or as FILE.gguf; with --lora the adapter, as PEFT does", 1 },
     { "lora", OPTION_LORA, "RANK", 0, "Train a low-rank adapter on all dense layers, and no other weights", 1 },
     { "quantize", OPTION_QUANTIZE, "KIND", 0, "With --lora: keep the other weights in 4 or 8 bits: nf4, q4_0 or int8",
       1 },
@@ -100,8 +103,21 @@ static error_t parse_own(int key, char *value, struct argp_state *state)
 
 /* ---- data ---- */
 
+/* Leaves an element as it is, and counts its tokens. */
+static rf_result count_tokens(void *user, const rf_element *in, rf_element *out)
+{
+    app *a = user;
+    for (uint32_t i = 0; i < in->num_components; i++) {
+        out->component[i].shape.dim[0] = in->component[i].shape.dim[0];
+        memcpy(out->component[i].data, in->component[i].data, (size_t)in->component[i].shape.dim[0] * sizeof(int32_t));
+    }
+    atomic_fetch_add(&a->chats, 1);
+    atomic_fetch_add(&a->tokens, (unsigned long long)in->component[0].shape.dim[0]);
+    return RF_OK;
+}
+
 /* Chats of the lengths 32, 64, ... up to the longest: a recording for each of them, and little padding. */
-static int batch_chats(const app *a, const char *const *files, uint32_t num_files, bool train, rf_dataset **out)
+static int batch_chats(app *a, const char *const *files, uint32_t num_files, bool train, rf_dataset **out)
 {
     const settings *s = a->settings;
     const rf_chats_params chats = { .paths = files,
@@ -120,13 +136,17 @@ static int batch_chats(const app *a, const char *const *files, uint32_t num_file
                                              .pad_value = { 0, RF_IGNORED_LABEL },
                                              .borders = borders,
                                              .num_borders = num_borders };
-    rf_dataset *all, *shuffled = NULL;
+    rf_dataset *all, *shuffled = NULL, *counted = NULL;
+    rf_element_spec spec;
     TRY(rf_dataset_from_chats(&chats, &all));
     rf_result r = RF_OK;
+    rf_dataset_spec(all, &spec);
     if (train)
         r = rf_dataset_shuffle(all, (uint64_t)rf_dataset_cardinality(all), a->options->seed, RF_SHUFFLE_EACH_PASS,
                                &shuffled);
-    if (r >= 0) r = rf_dataset_padded_batch(train ? shuffled : all, &padding, out);
+    if (train && r >= 0) r = rf_dataset_map(shuffled, count_tokens, a, &spec, &counted);
+    if (r >= 0) r = rf_dataset_padded_batch(train ? counted : all, &padding, out);
+    rf_dataset_destroy(&counted);
     rf_dataset_destroy(&shuffled);
     rf_dataset_destroy(&all);
     TRY(r);
@@ -143,14 +163,30 @@ static rf_result begin_epoch(void *user, rf_fit_state *state)
     return RF_OK;
 }
 
+static double tokens_of(app *a, uint64_t chats)
+{
+    const double counted = (double)atomic_load(&a->chats);
+    return counted > 0 ? (double)chats * (double)atomic_load(&a->tokens) / counted : 0;
+}
+
+/* The most memory that any device of this worker has given, in megabytes. */
+static double device_memory(const app *a)
+{
+    rf_memory_use use;
+    uint64_t most = 0;
+    for (uint32_t i = 0; rf_strategy_memory_use(a->strategy, i, 0, &use); i++)
+        if (use.peak > most) most = use.peak;
+    return (double)most / 1e6;
+}
+
 static rf_result end_batch(void *user, rf_fit_state *state, const rf_logs *logs)
 {
     app *a = user;
     char status[64];
     double loss = 0;
     rf_logs_get(logs, "loss", &loss);
-    snprintf(status, sizeof(status), "loss %.4f  %.0f chats/s", loss,
-             (double)state->epoch_examples / (state->seconds > 0 ? state->seconds : 1));
+    snprintf(status, sizeof(status), "loss %.4f  %.0f tokens/s  %.0f MB", loss,
+             tokens_of(a, state->epoch_examples) / (state->seconds > 0 ? state->seconds : 1), device_memory(a));
     progress_update(&a->bar, (int64_t)state->batch + 1, status);
     return RF_OK;
 }
@@ -171,8 +207,10 @@ static rf_result end_epoch(void *user, rf_fit_state *state, const rf_logs *logs)
     rf_logs_get(logs, "loss", &loss);
     example_print("Epoch %u/%u: loss %.4f", state->epoch + 1, state->num_epochs, loss);
     if (rf_logs_get(logs, "val_loss", &held_out)) example_print(", validation %.4f", held_out);
-    example_print("  (%.1f chats/s, %ld MB of the host's memory)\n",
-                  (double)state->timed_examples / state->train_seconds, peak_memory());
+    example_print("  (%.0f tokens/s, %.0f MB of a device)\n",
+                  tokens_of(a, state->timed_examples) / state->train_seconds, device_memory(a));
+    a->trained += tokens_of(a, state->timed_examples);
+    a->seconds += state->train_seconds;
     return RF_OK;
 }
 
@@ -213,6 +251,9 @@ static int train(app *a)
                                 .callbacks = a->callbacks,
                                 .num_callbacks = a->num_callbacks };
     TRY(rf_model_fit(rf_pretrained_model(a->language.pretrained), &fit, NULL));
+    if (a->seconds > 0)
+        example_print("%.0f tokens in %.1f s: %.0f tokens/s; at most %.0f MB of a device, %ld MB of the host\n",
+                      a->trained, a->seconds, a->trained / a->seconds, device_memory(a), peak_memory());
     return rf_strategy_stop_agreed(a->strategy) ? example_stopped() : 0;
 }
 
@@ -229,8 +270,9 @@ static int run(app *a)
     if (s->rank) TRY(rf_lora_attach(model, ADAPTER, &(rf_lora_params){ .rank = s->rank, .alpha = (float)s->rank }));
     const int result = train(a);
     if (result != 0) return result;
-    if (s->out) {
-        TRY(s->rank ? rf_lora_save(model, ADAPTER, s->out) : rf_pretrained_save(a->language.pretrained, s->out));
+    if (s->out && !s->rank && language_save(&a->language, s->out) < 0) return -1;
+    if (s->out && s->rank) {
+        TRY(rf_lora_save(model, ADAPTER, s->out));
         example_print("Written to %s\n", s->out);
     }
     return language_write(&a->language, s->prompts, s->num_prompts, &s->text);
@@ -251,9 +293,10 @@ int main(int argc, char **argv)
     example_options options = { .learning_rate = 1e-4, .batch_size = 8 };
     settings own = { .length = DEFAULT_LENGTH };
     const struct argp_child children[] = { { &language_parser, 0, NULL, 0 }, { 0 } };
-    const struct argp own_parser = { own_options, parse_own, "MODEL_DIR", NULL, children, NULL, NULL };
-    example_parse_with(argc, argv, "Trains a language model of the Hugging Face hub on chats.", "debsrlcPBm", &options,
-                       &own_parser, &own);
+    const struct argp own_parser = { own_options, parse_own, "MODEL", NULL, children, NULL, NULL };
+    example_parse_with(argc, argv,
+                       "Trains a language model on chats: a directory of the Hugging Face hub, or a GGUF file.",
+                       "debsrlcPBm", &options, &own_parser, &own);
     own.text.seed = options.seed;
     options.save_every = own.save_every;
     app a = { .options = &options, .settings = &own };

@@ -16,7 +16,9 @@ import sys
 
 WIDTH, INNER, LAYERS, HEADS, KEY_VALUE_HEADS, PLACES, MERGES = 64, 160, 2, 4, 2, 256, 384
 SPECIAL = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
-WORD = r"'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
+# Llama 3's, which GGUF files have a name for.
+WORD = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}"
+        r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+")
 CHAT_TEMPLATE = (
     "{% for message in messages %}"
     "{{ '<|im_start|>' + message['role'] + '\n' + message['content'] | trim + '<|im_end|>\n' }}"

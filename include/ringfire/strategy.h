@@ -494,6 +494,22 @@ RF_API void rf_strategy_exchange_stats(const rf_strategy *strategy, rf_exchange_
 /** Sets the statistics to zero. */
 RF_API void rf_strategy_reset_exchange_stats(rf_strategy *strategy);
 
+/** Memory of a device that buffers of one kind take. */
+typedef struct rf_memory_use {
+    const char *name;     /**< such as "slab" or "variables"; valid until the strategy goes */
+    uint64_t bytes, peak; /**< now, and the most there were at once */
+    uint64_t reserved[4]; /**< zero until a later version has more to say */
+} rf_memory_use;
+/**
+ * Tells the memory of a device by its uses. Not counted are the driver's own, and host memory.
+ * @param index which replica of this worker, from 0 on
+ * @param entry which use: 0 is all of them together; the others follow in the order in which they
+ *   came
+ * @return whether there is such a replica and such an entry
+ */
+RF_API bool rf_strategy_memory_use(const rf_strategy *strategy, uint32_t index, uint32_t entry,
+                                   rf_memory_use *out);
+
 /* ---- functions ---- */
 
 struct rf_tensor;

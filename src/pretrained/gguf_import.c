@@ -251,11 +251,10 @@ static rf_result find_architecture(rf_gguf_import *m)
         return RF_FAIL(RF_ERROR_UNSUPPORTED, "'split.count' is %u: join the files by llama-gguf-split --merge", files);
     m->architecture = rf_gguf_find_architecture(name);
     if (m->architecture) return RF_OK;
-    char shown[32] = "";
-    strncpy(shown, name, sizeof(shown) - 1);
-    rf_error_one_line(shown);
+    char shown[32];
     return RF_FAIL(RF_ERROR_UNSUPPORTED,
-                   "'general.architecture' is \"%s\"; llama, qwen2, qwen3 and gpt2 are known here", shown);
+                   "'general.architecture' is \"%s\"; llama, qwen2, qwen3 and gpt2 are known here",
+                   rf_error_show(name, shown, sizeof(shown)));
 }
 
 /* Tokens that end a text: the end of all, and that of a turn. */

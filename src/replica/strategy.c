@@ -340,15 +340,13 @@ const char *rf_strategy_local_memory(const rf_strategy *s, uint32_t index, uint6
     return rf_gpu_info(device)->name;
 }
 
-bool rf_strategy_memory_use(const rf_strategy *s, uint32_t index, uint32_t entry, const char **name, uint64_t *bytes,
-                            uint64_t *peak)
+bool rf_strategy_memory_use(const rf_strategy *s, uint32_t index, uint32_t entry, rf_memory_use *out)
 {
     uint32_t count;
+    if (!s || !out || index >= rf_strategy_num_local_replicas(s)) return false;
     const rf_gpu_use *uses = rf_gpu_memory_uses(s->members.replicas[index].device, &count);
     if (entry >= count) return false;
-    *name = uses[entry].name;
-    *bytes = uses[entry].bytes;
-    *peak = uses[entry].peak;
+    *out = (rf_memory_use){ .name = uses[entry].name, .bytes = uses[entry].bytes, .peak = uses[entry].peak };
     return true;
 }
 

@@ -290,11 +290,6 @@ void rf_variable_set_served(rf_variable *variable, bool served);
 /* Whether the latest step of the optimizer that updates it was of it too. */
 bool rf_variable_is_updated(const rf_variable *variable);
 
-/* Memory of the device of a replica of this worker that entry `entry` of its uses takes (the first is of all together),
- * now and at most. False behind the last. `name` is valid until the strategy goes. */
-bool rf_strategy_memory_use(const rf_strategy *strategy, uint32_t index, uint32_t entry, const char **name,
-                            uint64_t *bytes, uint64_t *peak);
-
 /* ---- for the status of the job (<ringfire/status.h>) ---- */
 
 /* Whether anybody may read what is told about the job here. */

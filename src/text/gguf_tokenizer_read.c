@@ -100,12 +100,10 @@ static rf_result find_rules(reading *r)
         for (int k = 0; k < 4 && rf_gguf_rules_known[i].names[k]; k++)
             if (strcmp(rf_gguf_rules_known[i].names[k], pre) == 0) r->rules = &rf_gguf_rules_known[i];
     if (r->rules) return RF_OK;
-    char shown[32] = "";
-    strncpy(shown, pre, sizeof(shown) - 1);
-    rf_error_one_line(shown);
+    char shown[32];
     return RF_FAIL(RF_ERROR_UNSUPPORTED,
                    "'tokenizer.ggml.pre' is \"%s\"; the rules of gpt-2, llama-bpe, qwen2 and smollm are known here",
-                   shown);
+                   rf_error_show(pre, shown, sizeof(shown)));
 }
 
 static rf_result read_kind(reading *r)
@@ -114,10 +112,9 @@ static rf_result read_kind(reading *r)
     RF_TRY(rf_gguf_get_text(r->file, "tokenizer.ggml.model", &model));
     r->pieces = strcmp(model, "llama") == 0;
     if (!r->pieces && strcmp(model, "gpt2") != 0) {
-        char shown[32] = "";
-        strncpy(shown, model, sizeof(shown) - 1);
-        rf_error_one_line(shown);
-        return RF_FAIL(RF_ERROR_UNSUPPORTED, "'tokenizer.ggml.model' is \"%s\"; gpt2 and llama are known here", shown);
+        char shown[32];
+        return RF_FAIL(RF_ERROR_UNSUPPORTED, "'tokenizer.ggml.model' is \"%s\"; gpt2 and llama are known here",
+                       rf_error_show(model, shown, sizeof(shown)));
     }
     if (!r->pieces) RF_TRY(find_rules(r));
     r->add_space = r->pieces;

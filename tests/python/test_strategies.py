@@ -31,6 +31,16 @@ class Replicas(unittest.TestCase):
         self.assertEqual(list(s.device_names), [device().details["device_name"]] * 2)
         self.assertIn("MirroredStrategy on", repr(s))
 
+    def test_memory(self):
+        self.strategy.run(lambda x: x * 2.0, (X, ))
+        for replica in 0, 1:
+            uses = self.strategy.memory_uses(replica)
+            now, most = uses.pop("all")
+            self.assertGreater(now, 0)
+            self.assertGreaterEqual(most, now)
+            self.assertEqual(sum(bytes_ for bytes_, _ in uses.values()), now)
+        self.assertEqual(self.strategy.memory_uses(2), {})
+
     def test_results(self):
         s = self.strategy
         made = s.run(lambda x: (rf.reduce_sum(x), x * 2.0), (X, ))

@@ -236,10 +236,9 @@ TEST_ON_TWO(adapters_train_alike)
 /* Bytes of one of the strategy's arrays on the first device. */
 static uint64_t bytes_of(const rf_strategy *strategy, const char *array)
 {
-    const char *name;
-    uint64_t bytes, peak;
-    for (uint32_t i = 0; rf_strategy_memory_use(strategy, 0, i, &name, &bytes, &peak); i++)
-        if (strcmp(name, array) == 0) return bytes;
+    rf_memory_use use;
+    for (uint32_t i = 0; rf_strategy_memory_use(strategy, 0, i, &use); i++)
+        if (strcmp(use.name, array) == 0) return use.bytes;
     return 0;
 }
 

@@ -284,6 +284,15 @@ class Strategy(Handle):
         kept += [listed, numbers]
         check(lib.rf_strategy_set_progress(self.pointer, progress))
 
+    def memory_uses(self, replica: int = 0) -> Dict[str, Tuple[int, int]]:
+        """Bytes of the device of a replica of this worker, now and at most, by what they are for;
+        "all" is all of them."""
+        use = ffi.new("rf_memory_use *")
+        found: Dict[str, Tuple[int, int]] = {}
+        while lib.rf_strategy_memory_use(self.pointer, replica, len(found), use):
+            found[text(use.name)] = int(use.bytes), int(use.peak)
+        return found
+
     def synchronize(self) -> None:
         """Waits until the devices have done all that they were given."""
         check(lib.rf_strategy_synchronize(self.pointer))

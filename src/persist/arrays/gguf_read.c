@@ -45,7 +45,9 @@ typedef struct cursor {
 
 static rf_result fail_corrupt(const rf_gguf *f, const char *name, const char *why)
 {
-    return RF_FAIL(RF_ERROR_CORRUPT_DATA, "'%s': '%.200s' %s; the file is damaged, copy it again", f->path, name, why);
+    char shown[201];
+    return RF_FAIL(RF_ERROR_CORRUPT_DATA, "'%s': '%s' %s; the file is damaged, copy it again", f->path,
+                   rf_error_show(name, shown, sizeof(shown)), why);
 }
 
 /* There is less than `size` left: of what is in memory, or of the file. */
@@ -89,6 +91,14 @@ static rf_result take_text(cursor *c, const char **text, size_t *size)
     return RF_OK;
 }
 
+/* Keys and names are of printable characters: messages have them in one line. */
+static bool is_name(const char *text, size_t size)
+{
+    for (size_t i = 0; i < size; i++)
+        if ((unsigned char)text[i] < ' ' || text[i] == 127) return false;
+    return size > 0;
+}
+
 /* ---- values ---- */
 
 /* The rest of the file, and of what is in memory, can hold so many elements; asked before memory is. */
@@ -130,7 +140,7 @@ static rf_result take_value(cursor *c, rf_gguf_value *v)
     uint64_t type;
     size_t size;
     RF_TRY(take_text(c, &v->key, &size));
-    if (size == 0 || strlen(v->key) != size) return fail_corrupt(c->file, v->key, "is no key of a value");
+    if (!is_name(v->key, size)) return fail_corrupt(c->file, v->key, "is no key of a value");
     RF_TRY(take_number(c, 4, &type));
     v->count = 1;
     v->array = type == RF_GGUF_ARRAY;
@@ -187,7 +197,7 @@ static rf_result take_tensor(cursor *c, stored_tensor *t)
     uint64_t rank, type;
     size_t size;
     RF_TRY(take_text(c, &t->info.name, &size));
-    if (size == 0 || strlen(t->info.name) != size) return fail_corrupt(c->file, t->info.name, "is no name of a tensor");
+    if (!is_name(t->info.name, size)) return fail_corrupt(c->file, t->info.name, "is no name of a tensor");
     RF_TRY(take_number(c, 4, &rank));
     if (rank > RF_MAX_RANK)
         return RF_FAIL(RF_ERROR_UNSUPPORTED, "'%s': '%.200s' has %llu dimensions; this library has up to %d",

@@ -82,11 +82,10 @@ static char *memory_text(const rf_strategy *strategy)
     char *lines = rf_strdup("| replica | memory | bytes | most |\n|---|---|---|---|\n");
     const uint32_t count = rf_strategy_num_local_replicas(strategy);
     for (uint32_t i = 0; i < count; i++) {
-        const char *name;
-        uint64_t bytes, peak;
-        for (uint32_t k = 0; lines && rf_strategy_memory_use(strategy, i, k, &name, &bytes, &peak); k++) {
+        rf_memory_use use;
+        for (uint32_t k = 0; lines && rf_strategy_memory_use(strategy, i, k, &use); k++) {
             char *longer = rf_asprintf("%s| %u | %s | %" PRIu64 " | %" PRIu64 " |\n", lines,
-                                       rf_strategy_first_local_replica(strategy) + i, name, bytes, peak);
+                                       rf_strategy_first_local_replica(strategy) + i, use.name, use.bytes, use.peak);
             rf_free(lines);
             lines = longer;
         }
