@@ -133,9 +133,11 @@ CASES = {
     "resnet no head": (of(RESNET, architectures=["ResNetModel"]), {}),
     "resnet torchvision": (of(RESNET, hidden_sizes=[16, 24], depths=[1, 2]),
                            {"names": "torchvision", "counters": True}),
+    # Results alone: of so many inputs of ReLU one nearly always is as near to 0 as roundings are.
+    # With the slope of that one changed, gradients at 96 pixels agree to 8.6e-6, else to 2.2e-3.
     "resnet18": ({"architecture": "resnet18", "num_classes": 5, "num_features": 512,
                   "pretrained_cfg": {"input_size": [3, 224, 224]}},
-                 {"counters": True, "side": 48}),
+                 {"counters": True, "kind": "F16"}),
     "vit": (VIT, {"shards": 2}),
     "vit no head": (of(VIT, architectures=["ViTModel"], hidden_act="gelu_new", patch_size=4,
                        pooler_output_size=16, pooler_act="relu", image_size=8), {}),

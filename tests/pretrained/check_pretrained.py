@@ -215,10 +215,11 @@ def check_gradients(before, after, wanted, written):
     return worst
 
 
-def check_averages(after, wanted, tolerance):
+def check_averages(after, wanted, of_mean, of_variance):
     for name, average in wanted.items():
         kind, shape, data = after[name]
-        compare(name, hub.decode(data, kind, shape), average.detach().numpy(), tolerance)
+        compare(name, hub.decode(data, kind, shape), average.detach().numpy(),
+                of_mean if name.endswith("mean") else of_variance)
 
 
 def check_losses(devices, text, wanted):
@@ -272,11 +273,12 @@ def check_case(driver, launcher, name, folder):
         run(driver, "step", folder, RATE)
         after = hub.read_directory(folder / "step")
         line += ", gradients %.1e" % check_gradients(before, after, reference.gradients(), written)
-        check_averages(after, reference.moved, 1e-5)
+        check_averages(after, reference.moved, 1e-5, 1e-5)
         losses = reference.train()
         for devices in ("1", "2"):
             check_losses(devices, run(driver, "train", folder, devices), losses)
-            check_averages(hub.read_directory(folder / "trained"), reference.state, 1e-3)
+            # Means are near 0 in MobileNet: PyTorch's f32 and f64 differ by 3.4e-3 there.
+            check_averages(hub.read_directory(folder / "trained"), reference.state, 1e-2, 1e-3)
         if launcher:
             check_losses("workers", run(launcher, "run", "-n", "2", "--no-prefix", "--", driver,
                                         "train", folder, "workers"), losses)
