@@ -19,6 +19,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import textwrap
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 import drivers  # noqa: E402
@@ -109,6 +110,8 @@ def check_code(root, made, cc):
     for page in pages(root):
         for language, text in excerpts_of(page, root):
             excerpts += 1
+            if textwrap.dedent(text) != text:
+                wrong[page].append("all lines of this code are indented:\n" + text)
             if not any(words(text) in source for source in sources[language]):
                 wrong[page].append("no tested code has this:\n" + text)
     headers = {word for path in (root / "include/ringfire").iterdir()
