@@ -292,9 +292,10 @@ static rf_result read_config(const rf_pretrained *p, rf_pretrained_config *confi
     return rf_pretrained_config_parse(config, p->config_path, *text, *size);
 }
 
-/* The most elements, variables and layers that a model of the chief's files can have. */
+/* The most variables and layers that a model of the chief's files can have. */
 typedef struct model_room {
-    uint64_t elements, words, variables, tensors;
+    rf_variable_room variables;
+    uint64_t tensors;
 } model_room;
 
 /* The chief's part: the files, and what their tensors are called. */
@@ -306,8 +307,7 @@ static rf_result open_files(rf_pretrained *p, const rf_strategy *strategy,
         RF_TRY(rf_tensor_files_open(&p->files, p->path));
     }
     RF_TRY(rf_weights_match(&p->weights, &p->files, architecture));
-    *room = (model_room){ .variables = p->weights.count, .tensors = p->files.num_entries };
-    rf_weights_count_elements(&p->weights, strategy, &room->elements, &room->words);
+    *room = (model_room){ rf_weights_room(&p->weights, strategy), p->files.num_entries };
     return RF_OK;
 }
 
@@ -362,7 +362,7 @@ static rf_result open_model(rf_pretrained *p, rf_strategy *strategy, rf_pretrain
     config->image_size = params ? params->image_size : 0;
     config->synchronized_batch_norm = params && params->synchronized_batch_norm;
     config->num_classes = params ? params->num_classes : 0;
-    RF_TRY(rf_strategy_reserve_variables(strategy, room->elements, room->words, room->variables));
+    RF_TRY(rf_strategy_reserve_variables(strategy, &room->variables));
     p->weights.new_heads = config->num_classes > 0;
     RF_TRY(make_model(strategy, config, architecture, params, &source, &p->model));
     const char *class = config->class_name ? config->class_name : rf_pretrained_config_text(config, "architectures.0");

@@ -96,20 +96,21 @@ static uint64_t words_of(const rf_weight *w, const rf_strategy *strategy)
     return rf_quantized_layout_make(kind, (uint64_t)shape.dim[!lines_first], (uint64_t)shape.dim[lines_first]).words;
 }
 
-void rf_weights_count_elements(const rf_weights *weights, const rf_strategy *strategy, uint64_t *elements,
-                               uint64_t *words)
+rf_variable_room rf_weights_room(const rf_weights *weights, const rf_strategy *strategy)
 {
     const rf_tensor_entry *last = NULL;
-    *elements = *words = 0;
+    rf_variable_room room = { 0 };
     for (uint32_t i = 0; i < weights->count; i++) {
         const rf_weight *w = &weights->items[i];
-        if (w->name && w->tensor != last && !w->tensor->is.unsupported_type) {
-            const uint64_t few = words_of(w, strategy);
-            *words += few;
-            if (few == 0) *elements += (uint64_t)rf_shape_count(w->tensor->is.shape);
+        if (w->name && !w->tensor->is.unsupported_type) {
+            const uint64_t words = words_of(w, strategy), elements = (uint64_t)rf_shape_count(w->tensor->is.shape);
+            *(words > 0 ? &room.matrices : &room.variables) += 1;
+            /* of all parts of a tensor */
+            if (w->tensor != last) *(words > 0 ? &room.words : &room.elements) += words > 0 ? words : elements;
         }
         last = w->tensor;
     }
+    return room;
 }
 
 /* ---- shapes ---- */

@@ -37,9 +37,8 @@ typedef struct rf_weights {
 /* Names alone. Freed with rf_weights_clear(), also when it fails. */
 rf_result rf_weights_match(rf_weights *weights, rf_tensor_files *files, const rf_pretrained_architecture *architecture);
 void rf_weights_clear(rf_weights *weights);
-/* Elements of all variables in f32, and words of those in few bits, as far as the files tell. */
-void rf_weights_count_elements(const rf_weights *weights, const rf_strategy *strategy, uint64_t *elements,
-                               uint64_t *words);
+/* Room for all variables, as far as the files tell. */
+rf_variable_room rf_weights_room(const rf_weights *weights, const rf_strategy *strategy);
 /* The weight whose row stands first in the table, of those with this variable; NULL: there is none. */
 const rf_weight *rf_weights_source(const rf_weights *weights, const char *name);
 /* Whether a tensor has the values of a variable that is about to be: fails where none has, or one of another shape. 1:

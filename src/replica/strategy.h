@@ -214,9 +214,12 @@ typedef struct rf_variable_source {
 } rf_variable_source;
 void rf_strategy_set_variable_source(rf_strategy *strategy,
                                      const rf_variable_source *source); /* borrowed; NULL: none */
-/* Room for so many elements in so many further trainable variables, and for weights in few bits, so that nothing has to
- * move as they come. */
-rf_result rf_strategy_reserve_variables(rf_strategy *strategy, uint64_t elements, uint64_t words, uint64_t variables);
+/* Room for further variables: elements of so many trainable ones, and words of so many matrices in few bits. */
+typedef struct rf_variable_room {
+    uint64_t elements, variables, words, matrices;
+} rf_variable_room;
+/* Makes it, so that nothing has to move as they come. */
+rf_result rf_strategy_reserve_variables(rf_strategy *strategy, const rf_variable_room *room);
 /* Which form a weight of that name will have. */
 rf_quantization rf_strategy_quantization(const rf_strategy *strategy, const char *name, bool table);
 /* The rows of this worker's replicas of what rf_updater_read_totals() gives. Not collective. */

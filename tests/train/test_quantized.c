@@ -278,7 +278,8 @@ static void reserve_base(rf_strategy *strategy, rf_quantization kind)
         rf_quantized_layout_make(kind, TOKENS, h).words +
         BLOCKS * (4 * rf_quantized_layout_make(kind, h, h).words + rf_quantized_layout_make(kind, 4 * h, h).words +
                   rf_quantized_layout_make(kind, h, 4 * h).words);
-    OK(rf_strategy_reserve_variables(strategy, left, words, 2 + BLOCKS * 16));
+    const rf_variable_room room = { left, 1 + BLOCKS * 10, words, 1 + BLOCKS * 6 };
+    OK(rf_strategy_reserve_variables(strategy, &room));
 }
 
 /* All of its weights, by 2 bytes for each: those that are left in f32 count. */

@@ -58,11 +58,11 @@ static rf_result reserve_more(rf_strategy *s, rf_store *store, uint64_t count)
     return set_capacity(s, store, rf_align_up(store->used + count, s->store.alignment));
 }
 
-rf_result rf_strategy_reserve_variables(rf_strategy *s, uint64_t elements, uint64_t words, uint64_t variables)
+rf_result rf_strategy_reserve_variables(rf_strategy *s, const rf_variable_room *room)
 {
-    const uint64_t between = variables * s->store.alignment;
-    RF_TRY(reserve_more(s, &s->store.trainable, elements + between));
-    return words == 0 ? RF_OK : reserve_more(s, &s->store.fixed, words + between);
+    RF_TRY(reserve_more(s, &s->store.trainable, room->elements + room->variables * s->store.alignment));
+    return room->words == 0 ? RF_OK
+                            : reserve_more(s, &s->store.fixed, room->words + room->matrices * s->store.alignment);
 }
 
 void rf_strategy_set_variable_source(rf_strategy *strategy, const rf_variable_source *source)
