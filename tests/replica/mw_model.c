@@ -36,7 +36,7 @@ static rf_result cnn_layers(rf_layer **layers, uint32_t *count)
 static rf_result dense_layers(rf_layer **layers, uint32_t *count)
 {
     GO(rf_layer_flatten(&layers[(*count)++]));
-    GO(rf_layer_dense(&(rf_dense_params){ .units = 24, .activation = RF_ACTIVATION_RELU }, &layers[(*count)++]));
+    GO(rf_layer_dense(&(rf_dense_params){ .units = 64, .activation = RF_ACTIVATION_RELU }, &layers[(*count)++]));
     GO(rf_layer_dropout(0.25f, 0, &layers[(*count)++]));
     return rf_layer_dense(&(rf_dense_params){ .units = CLASSES }, &layers[(*count)++]);
 }
