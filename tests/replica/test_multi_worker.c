@@ -199,8 +199,9 @@ static rf_result partial_step(rf_trace *t, const rf_tensor *in, rf_tensor *out, 
 /* Slots are the same on all workers, wherever they live, and what is written is read back. */
 static rf_result check_slots(worker *w, const net *n, const rf_variable *v)
 {
-    float mine[1024], chief[1024];
+    static float mine[4096], chief[4096];
     const uint64_t count = (uint64_t)rf_shape_count(rf_variable_shape(v));
+    EXPECT(count <= sizeof(mine) / sizeof(mine[0]));
     rf_updater *u = rf_optimizer_updater(n->optimizer);
     for (uint32_t k = 0; k < 2; k++) {
         double sum = 0;

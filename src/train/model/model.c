@@ -279,6 +279,8 @@ static rf_result check_built(const rf_model *model, const rf_tensor_desc *wanted
     return RF_OK;
 }
 
+#define MOST_OF_INPUT (INT64_C(1) << 36) /* elements: more is a mistake, and some allocators end the program for it */
+
 /* With `size` in the place of what is open. */
 static rf_result build_for_size(rf_model *model, const rf_tensor_desc *examples, int64_t size, rf_shape *outputs)
 {
@@ -293,7 +295,7 @@ static rf_result build_for_size(rf_model *model, const rf_tensor_desc *examples,
         input->shape.dim[0] = rf_strategy_num_replicas_in_sync(model->strategy);
         memcpy(&input->shape.dim[1], example.dim, (size_t)example.rank * sizeof(example.dim[0]));
         const int64_t count = rf_shape_count(input->shape);
-        if (count <= 0)
+        if (count <= 0 || count > MOST_OF_INPUT)
             r = RF_FAIL(RF_ERROR_INVALID_ARGUMENT, "%s %s is too large", name_input(model, i, name, sizeof(name)),
                         rf_shape_format(examples[i].shape, text, sizeof(text)));
         else if (!(input->data = rf_calloc((size_t)count, rf_dtype_size(input->dtype))))
